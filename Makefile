@@ -14,6 +14,7 @@ CFLAGS_release := -O2 $(CFLAGS_harden)
 CFLAGS_debug := -O1 -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 CFLAGS_tsan := -O1 -fsanitize=thread -fno-omit-frame-pointer
 CFLAGS_coverage := -O0 --coverage
+CFLAGS_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -Wno-error
 CFLAGS := $(CFLAGS_common) $(CFLAGS_$(PROFILE))
 LDFLAGS_release := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LDFLAGS := $(LDFLAGS_$(PROFILE)) $(filter -fsanitize% --coverage,$(CFLAGS_$(PROFILE)))
