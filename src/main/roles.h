@@ -1,0 +1,33 @@
+/*
+ * roles.h - the processes that one binary can be.
+ *
+ * Every role is entered as root with the configuration loaded and returns an exit code. Roles
+ * other than the daemon give root up before they read a byte that is not ours.
+ */
+#ifndef CAISSON_MAIN_ROLES_H
+#define CAISSON_MAIN_ROLES_H
+
+#include <sys/types.h>
+
+#include "main/config.h"
+
+/* Descriptors a child role is started with. */
+enum role_fd {
+	ROLE_FD_PRIV = 3,   /* api: SEQPACKET to the runner */
+	ROLE_FD_LISTEN = 4, /* api: the listening socket */
+};
+
+#define ROLE_UID_DEFAULT 61986
+
+int role_daemon(struct config *c, int argc, char **argv);
+int role_api(struct config *c);
+int role_check(struct config *c);
+
+/* uid and gid of the api process (config api_user, "caisson", else ROLE_UID_DEFAULT). */
+int role_ids(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *err);
+/* Give root up for good: groups, ids, capabilities, no_new_privs. */
+int role_drop(uid_t uid, gid_t gid, struct err *err);
+/* Refuse what the api process never does: new programs, mounts, namespaces, tracing. */
+int role_seccomp_api(struct err *err);
+
+#endif
