@@ -84,7 +84,7 @@ soak: ## the long forms of the proofs: hours (root)
 	@tools/install-deps build image run test lint
 	@$(MAKE) -s -j2 image tests-build fuzz-build
 	@tools/runtests --soak box api conformance crash soak fuzz
-lint: ## format, static analysis, banned calls, include rule, lengths
+lint: $(GEN_HDR) ## format, static analysis, banned calls, include rule, lengths
 	@tools/lint
 
 coverage: ## lines that the unit tests reach, in build/coverage/summary.txt
