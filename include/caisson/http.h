@@ -52,6 +52,13 @@ struct http_dialect {
 	void (*ctx_free)(void *ctx); /* frees what http_set_ctx holds */
 };
 
+/* An OpenAPI document, served at /openapi/<name>.json and listed at /openapi.json. */
+struct http_spec {
+	const char *name;
+	const char *text;
+	size_t len;
+};
+
 struct http_config {
 	int listen_fd; /* bound, listening; ownership taken */
 	const struct http_dialect *const *dialect;
@@ -64,6 +71,8 @@ struct http_config {
 	unsigned max_connections;	/* default 2048 */
 	unsigned max_per_address;	/* default 512; loopback and trusted proxies are spared */
 	unsigned idle_timeout_s;	/* default 75 */
+	const struct http_spec *spec;	/* api_specs of routes.h; NULL: none */
+	size_t nspecs;
 };
 
 struct http_server *http_start(const struct http_config *cfg, struct err *err);
