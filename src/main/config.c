@@ -5,13 +5,21 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
 #define CONFIG_FILE_DEFAULT "/etc/caisson/caissond.conf"
 #define CONFIG_LINE_MAX	    4096
 
-enum config_type { CFG_STR, CFG_INT, CFG_BYTES, CFG_BOOL, CFG_CHOICE };
+enum config_type {
+	CFG_STR,
+	CFG_PATH, /* made absolute when set */
+	CFG_INT,
+	CFG_BYTES,
+	CFG_BOOL,
+	CFG_CHOICE,
+};
 
 struct config_row {
 	const char *name;
@@ -29,20 +37,20 @@ struct config_row {
 static const struct config_row config_rows[] = {
 	{"listen", CFG_STR, AT(listen), "127.0.0.1:3986", 0, 0, NULL,
 	 "Address and port of the REST API; [::1]:3986 for IPv6, port 0 for any free one."},
-	{"data-dir", CFG_STR, AT(data_dir), "/var/lib/caisson", 0, 0, NULL,
+	{"data-dir", CFG_PATH, AT(data_dir), "/var/lib/caisson", 0, 0, NULL,
 	 "Records, writable layers and the first key. One daemon per directory."},
-	{"run-dir", CFG_STR, AT(run_dir), "/run/caisson", 0, 0, NULL,
+	{"run-dir", CFG_PATH, AT(run_dir), "/run/caisson", 0, 0, NULL,
 	 "Sockets, locks and pins of what runs; shared by all daemons of the machine."},
-	{"cache-dir", CFG_STR, AT(cache_dir), "/var/cache/caisson", 0, 0, NULL,
+	{"cache-dir", CFG_PATH, AT(cache_dir), "/var/cache/caisson", 0, 0, NULL,
 	 "Unpacked image layers, shared read-only between data directories."},
-	{"default-image", CFG_STR, AT(default_image), NULL, 0, 0, NULL,
+	{"default-image", CFG_PATH, AT(default_image), NULL, 0, 0, NULL,
 	 "Root file system archive behind the default snapshots (tar, any compression)."},
 	{"public-url", CFG_STR, AT(public_url), NULL, 0, 0, NULL,
 	 "Base of links in replies; unset: the Host of the request."},
 	{"on-exit", CFG_CHOICE, AT(on_exit), "keep", 0, 0, "keep|destroy",
 	 "What SIGTERM does to sandboxes: they live on, or all are destroyed (throwaway use)."},
-	{"tls-cert", CFG_STR, AT(tls_cert), NULL, 0, 0, NULL, "PEM certificate chain file."},
-	{"tls-key", CFG_STR, AT(tls_key), NULL, 0, 0, NULL, "PEM private key file."},
+	{"tls-cert", CFG_PATH, AT(tls_cert), NULL, 0, 0, NULL, "PEM certificate chain file."},
+	{"tls-key", CFG_PATH, AT(tls_key), NULL, 0, 0, NULL, "PEM private key file."},
 	{"log-format", CFG_CHOICE, AT(log_format), "text", 0, 0, "text|json",
 	 "One event a line, as text or JSON."},
 	{"log-level", CFG_CHOICE, AT(log_level), "info", 0, 0, "debug|info|warn|error",
@@ -54,7 +62,7 @@ static const struct config_row config_rows[] = {
 	 "Ready network namespaces kept for the next start."},
 	{"upper-pool", CFG_INT, AT(upper_pool), "16", 1, 4096, NULL,
 	 "Ready writable layers kept for the next create."},
-	{"uplink-netns", CFG_STR, AT(uplink_netns), NULL, 0, 0, NULL,
+	{"uplink-netns", CFG_PATH, AT(uplink_netns), NULL, 0, 0, NULL,
 	 "Network namespace (path) that is the outside; unset: the machine's own."},
 	{"resolvers", CFG_STR, AT(resolvers), NULL, 0, 0, NULL,
 	 "Comma list of upstream DNS resolvers; unset: /etc/resolv.conf."},
@@ -80,9 +88,9 @@ static const struct config_row config_rows[] = {
 	 "User of the api process; unset: \"caisson\" if it exists, else uid 61986."},
 	{"admin-key", CFG_STR, AT(admin_key), NULL, 0, 0, NULL,
 	 "First key (dtn_ and 64 hex digits) instead of a random one; best by environment."},
-	{"init-path", CFG_STR, AT(init_path), NULL, 0, 0, NULL,
+	{"init-path", CFG_PATH, AT(init_path), NULL, 0, 0, NULL,
 	 "The caisson-init program; unset: beside caissond, else in its libexec folder."},
-	{"share-dir", CFG_STR, AT(share_dir), NULL, 0, 0, NULL,
+	{"share-dir", CFG_PATH, AT(share_dir), NULL, 0, 0, NULL,
 	 "Installed data (caisson.nft); unset: found from the program's place."},
 	{"no-privsep", CFG_BOOL, AT(no_privsep), "false", 0, 0, NULL,
 	 "Run both roles in one root process; for debugging only."},
@@ -134,6 +142,17 @@ static bool choice_ok(const char *choices, const char *text)
 	return false;
 }
 
+/* The daemon and its roles need one meaning of a path, whatever their working directory. */
+static char *path_absolute(const char *text)
+{
+	char cwd[PATH_MAX], out[2 * PATH_MAX];
+
+	if (*text == '/' || !getcwd(cwd, sizeof(cwd)))
+		return strdup(text);
+	snprintf(out, sizeof(out), "%s/%s", cwd, text);
+	return strdup(out);
+}
+
 static int config_set(struct config *c, const struct config_row *r, const char *text,
 		      struct err *err)
 {
@@ -154,8 +173,13 @@ static int config_set(struct config *c, const struct config_row *r, const char *
 				       r->choices);
 		/* fall through */
 	case CFG_STR:
+	case CFG_PATH:
 		free(*(char **)at);
-		*(char **)at = *text ? strdup(text) : NULL;
+		*(char **)at = r->type == CFG_PATH ? path_absolute(text) : strdup(text);
+		if (!*text) {
+			free(*(char **)at);
+			*(char **)at = NULL;
+		}
 		return 0;
 	}
 	return 0;
@@ -303,7 +327,8 @@ int config_load(struct config *c, int argc, char **argv, struct err *err)
 void config_done(struct config *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(config_rows); i++)
-		if (config_rows[i].type == CFG_STR || config_rows[i].type == CFG_CHOICE)
+		if (config_rows[i].type == CFG_STR || config_rows[i].type == CFG_PATH ||
+		    config_rows[i].type == CFG_CHOICE)
 			free(*(char **)((char *)c + config_rows[i].offset));
 	free(c->config_file);
 	*c = (struct config){0};
