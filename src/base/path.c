@@ -29,7 +29,8 @@ static int path_check(const char *path, struct err *err)
 static int path_openat2(int rootfd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
 	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
-			       .mode = (flags & (O_CREAT | __O_TMPFILE)) ? mode : 0,
+			       .mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? mode
+											     : 0,
 			       .resolve = resolve};
 
 	for (int i = 0; i < PATH_TRIES; i++) {
