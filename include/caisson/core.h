@@ -50,7 +50,7 @@ void core_close(struct core *c);
 
 /* ---- who asks ---- */
 
-#define CORE_NAME_MAX 129
+#define CORE_NAME_MAX 160 /* the longest: DESTROYED_<128 bytes>_<ms> */
 #define CORE_USER_MAX 64
 
 enum core_perm {
