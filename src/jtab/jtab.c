@@ -253,6 +253,11 @@ void jt_release(const struct jt_table *t, void *out)
 	}
 }
 
+bool jt_is_empty(const struct json_t *v)
+{
+	return json_is_object(v) ? json_object_size(v) == 0 : json_array_size(v) == 0;
+}
+
 int jt_parse_kv(const char *text, const char *path, size_t max, struct kv *ret, struct err *err)
 {
 	const struct jt_field f = {.name = path, .type = JT_KV, .max = (int64_t)max};

@@ -78,6 +78,8 @@ void jt_release(const struct jt_table *t, void *out);
 /* One member of a table from an object of a larger document. path prefixes the errors. */
 int jt_decode_in(const struct json_t *obj, const char *path, const struct jt_table *t, void *out,
 		 struct err *err);
+/* An array or object without members. */
+bool jt_is_empty(const struct json_t *v);
 /* A JSON object of strings, as labels in a query. */
 int jt_parse_kv(const char *text, const char *path, size_t max, struct kv *ret, struct err *err);
 
