@@ -1,0 +1,72 @@
+/*
+ * cli.h - what the sub-commands of `caisson` share: settings, the command table, exit codes.
+ *
+ * A sub-command parses its options from one table, makes REST calls and prints. It returns the
+ * exit code of the program; an error it met is in err and is printed once, by main.
+ */
+#ifndef CAISSON_CLI_CLI_H
+#define CAISSON_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_FAILED = 1,	   /* the daemon said no, or could not be reached */
+	CLI_USAGE = 2,	   /* the command line is wrong */
+	CLI_TIMEOUT = 124, /* exec and run: the time limit ended the program */
+	CLI_OWN = 125,	   /* exec and run: the fault is ours, not the program's */
+};
+
+struct opt;
+struct cli;
+
+struct cmd {
+	const char *name; /* "image import" for a second level */
+	const char *args; /* "NAME TARBALL|DIR" */
+	const char *help; /* one line */
+	const struct opt *opts;
+	bool stop_at_arg; /* options end at the first argument: a program's own follow */
+	int (*run)(struct cli *c, int argc, char **argv, struct err *err);
+};
+
+struct cli {
+	const char *url; /* base of the control API, no slash at its end */
+	const char *key; /* NULL: none known */
+	bool json;
+	bool quiet;
+	bool help; /* help was asked and printed */
+	const struct cmd *cmd;
+	void *curl;	/* one easy handle, kept alive between calls */
+	char *url_heap; /* owner of url and key */
+	char *key_heap;
+};
+
+extern const struct cmd cli_commands[];
+extern const size_t cli_ncommands;
+
+/* Sub-commands; each is in the file of its subject. */
+int cmd_create(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_list(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_get(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_logs(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_start(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_stop(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_delete(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_exec(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_run(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_cp(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_image_import(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_image_list(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_image_delete(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_key_create(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_key_list(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_key_delete(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_version(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_completion(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_help(struct cli *c, int argc, char **argv, struct err *err);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * cmd_cp.c - `caisson cp`: one side is SANDBOX:PATH, the other a local path or "-".
+ */
+#include <string.h>
+
+#include "cli/copy.h"
+#include "cli/opt.h"
+#include "cli/rest.h"
+#include "cli/table.h"
+
+const struct opt opts_cp[] = {{.kind = OPT_END}};
+
+/* The path behind "SANDBOX:", or NULL for a local one ("./a:b" is local: a slash comes first). */
+static const char *remote_part(const char *arg)
+{
+	const char *colon = strchr(arg, ':'), *slash = strchr(arg, '/');
+	return colon && colon != arg && (!slash || slash > colon) ? colon + 1 : NULL;
+}
+
+static int copy(struct cli *c, const char *from, const char *to, struct copy *k, struct err *err)
+{
+	const char *down = remote_part(from), *up = remote_part(to);
+	const char *side = down ? from : to, *path = down ? down : up;
+	auto_free char *name = strndup(side, (size_t)(path - side) - 1);
+	auto_json json_t *sb = NULL;
+	auto_buf struct buf toolbox = BUF_INIT(REST_URL_MAX);
+	if (!name)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (rest_sandbox(c, name, &sb, err) < 0 || rest_toolbox(c, sb, &toolbox, err) < 0)
+		return -1;
+	k->toolbox = buf_str(&toolbox);
+	progress_begin(&k->progress, c, path, -1);
+	int rc = down ? copy_down(k, down, to, err) : copy_up(k, from, up, err);
+	progress_end(&k->progress);
+	return rc;
+}
+
+int cmd_cp(struct cli *c, int argc, char **argv, struct err *err)
+{
+	struct copy k = {.c = c, .fd = -1};
+	int left = opt_parse(c, argc, argv, NULL, err);
+	if (left < 0 || c->help)
+		return left < 0 ? CLI_USAGE : CLI_OK;
+	if (left != 2 || !remote_part(argv[0]) == !remote_part(argv[1])) {
+		err_set(err, ERR_INVALID, "takes two paths, one of them SANDBOX:PATH");
+		return CLI_USAGE;
+	}
+	if (copy(c, argv[0], argv[1], &k, err) < 0)
+		return CLI_FAILED;
+	if (k.skipped)
+		fprintf(stderr, "caisson: cp: %llu links and special files were left out\n",
+			(unsigned long long)k.skipped);
+	if (c->json)
+		printf("{\"files\": %llu, \"bytes\": %llu, \"skipped\": %llu}\n",
+		       (unsigned long long)k.files, (unsigned long long)k.bytes,
+		       (unsigned long long)k.skipped);
+	return CLI_OK;
+}

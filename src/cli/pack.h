@@ -1,0 +1,15 @@
+/*
+ * pack.h - a folder as a tar stream.
+ */
+#ifndef CAISSON_CLI_PACK_H
+#define CAISSON_CLI_PACK_H
+
+#include "base/err.h"
+
+/*
+ * Write what is below dir to fd as a pax tar: owners by number, modes, times, hard links and
+ * extended attributes kept, other mounts left out. Sockets are skipped. Blocks as fd does.
+ */
+int pack_dir(const char *dir, int fd, struct err *err);
+
+#endif

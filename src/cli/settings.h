@@ -1,0 +1,19 @@
+/*
+ * settings.h - where the daemon is and what key to use.
+ *
+ * CAISSON_URL and CAISSON_API_KEY go together; only when neither is set, DAYTONA_API_URL and
+ * DAYTONA_API_KEY do: a key never goes to the address of another pair. Without any of them the
+ * local daemon is asked, with the key of its data directory where this user can read it.
+ */
+#ifndef CAISSON_CLI_SETTINGS_H
+#define CAISSON_CLI_SETTINGS_H
+
+#include "cli/cli.h"
+
+#define SETTINGS_URL "http://127.0.0.1:3986/api"
+#define SETTINGS_KEY "/var/lib/caisson/admin.key"
+
+int settings_load(struct cli *c, struct err *err);
+void settings_done(struct cli *c);
+
+#endif
