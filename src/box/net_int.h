@@ -1,0 +1,177 @@
+/*
+ * net_int.h - shared by the net*.c files only. The outside sees net.h.
+ *
+ *   sandbox ns            router ns (pinned at run_dir/router.ns)          outside
+ *   eth0 (index 2)  <-->  cs<inst4><slot>  ... forward ...  uplink  <-->  cs<inst8>up
+ *   198.18.a.b/32         no address; /32, /128 routes      169.254.x.y/30 on both sides
+ *   default via 169.254.1.1 and fe80::1, permanent neighbours, no ARP, no link-local address
+ *
+ * Everything of a lease follows from its slot, a number that is never used twice in the life of
+ * a router: interface index and conntrack mark (slot + NET_INDEX_BASE), name, addresses, MACs. So
+ * a stale packet, flow or set element of a dead lease never matches a living one, and adoption
+ * needs no records.
+ */
+#ifndef CAISSON_BOX_NET_INT_H
+#define CAISSON_BOX_NET_INT_H
+
+#include <limits.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "box/net.h"
+#include "box/net_nl.h"
+
+#define NET_RESOLVER4	 "169.254.1.1" /* on the router's lo; also every sandbox's gateway */
+#define NET_GATEWAY6	 "fe80::1" /* nobody owns it: a permanent neighbour leads to the router */
+#define NET_DNS_PORT	 53
+#define NET_REFUSE_PORT	 5353 /* where the queries of blocked sandboxes end */
+#define NET_INDEX_UPLINK 2
+#define NET_INDEX_BASE	 1000
+#define NET_SLOT_MAX	 (1u << 30)
+#define NET_SLOT_BLOCK	 4096	     /* slots reserved at a time in run_dir/slot */
+#define NET_V4_RANGE	 0xc6120000u /* 198.18.0.0/15, reserved for benchmarks: nobody's network */
+#define NET_V4_COUNT	 (512u * 254u)
+#define NET_GROUP_LEASE	 1 /* interface groups: deleting a whole group costs one RCU wait */
+#define NET_GROUP_TRASH	 2
+
+#define NET_MAKERS	  2
+#define NET_POOL_DEFAULT  16
+#define NET_POOL_MAX	  1024
+#define NET_CLAIM_WAIT_MS 15000 /* most a claim waits while the pool is empty */
+#define NET_TICK_MS	  2000	/* forwarding of the outside is looked at this often */
+
+/* What follows from a slot. */
+struct net_ids {
+	uint32_t slot, ifindex;
+	char name[IFNAMSIZ];
+	struct in_addr ip4;
+	struct in6_addr ip6;
+	uint8_t mac_router[6], mac_box[6];
+};
+
+struct net_node {
+	uint32_t slot;
+	int netns;
+	bool open; /* has its element in the set "open" */
+	struct net_node *next;
+};
+
+#define NET_BUCKETS 1024
+#define NET_UPLINKS 1024 /* instances a machine can have */
+
+struct net {
+	/* Constant after net_open. */
+	char instance[9];
+	char run_dir[PATH_MAX];
+	int router;	 /* router namespace */
+	int outside;	 /* uplink namespace */
+	int claim_fd;	 /* locked claim on the uplink's address range */
+	unsigned uplink; /* its number */
+	bool v6;
+	bool adopted_router; /* the router was there already */
+	unsigned pool;
+	char *resolvers;
+	char *allow_ranges;
+	int dns[4]; /* see net_dns_fds */
+
+	pthread_mutex_t nft_lock; /* guards nft and node->open; held over one batch, 10 us */
+	struct nl_sock nft;
+
+	pthread_mutex_t lock; /* guards all below; held over no I/O */
+	pthread_cond_t want;  /* makers: work to do */
+	pthread_cond_t have;  /* claimers: something ready */
+	struct net_node *ready;
+	unsigned nready, nmaking, nwaiting;
+	struct net_node *live[NET_BUCKETS];
+	unsigned nlive;
+	struct net_node *dead;	   /* released: flows to be forgotten */
+	pthread_mutex_t slot_lock; /* guards next_slot, slot_end; held over one small file */
+	uint32_t first_slot, next_slot, slot_end; /* first_slot: of this process; constant */
+	bool stop;
+	int64_t make_failed_ms; /* back-off after a failure */
+	struct err make_err;
+	pthread_t maker[NET_MAKERS];
+	unsigned nmakers;
+	int forward4, forward6; /* the outside's forwarding switches, kept open */
+	int up4, up6;		/* default routes in the router: 1, 0, -1 unknown (maker 0 only) */
+};
+
+/* net_ids.c: pure. */
+void net_ids(const struct net *n, uint32_t slot, struct net_ids *ret);
+bool net_ids_parse(const struct net *n, const char *ifname, uint32_t *ret_slot);
+void net_addr6(const struct net *n, unsigned subnet, uint32_t host, struct in6_addr *ret);
+
+/* net_ns.c: namespaces and per-namespace files. */
+/* Run fn(arg) on a thread of its own inside netns; its result and error are passed on. */
+int net_in_ns(int netns, int (*fn)(void *arg, struct err *err), void *arg, struct err *err);
+int net_ns_open_self(struct err *err);
+/* A netlink socket that lives in netns. */
+int net_ns_socket(int netns, int bus, struct nl_sock *ret, struct err *err);
+/* Write a file below /proc/sys/net of the calling thread's namespace. */
+int net_sysctl(const char *name, const char *value, struct err *err);
+int net_sysctl_get(const char *name, char *out, size_t cap);
+
+/* net_router.c */
+int net_router_open(struct net *n, struct err *err);
+void net_router_remove(struct net *n);
+/* A slot number that this router has never used. */
+int net_slot_take(struct net *n, uint32_t *ret, struct err *err);
+
+/* net_uplink.c */
+int net_uplink_claim(struct net *n, struct err *err);
+int net_uplink_open(struct net *n, struct err *err);
+void net_uplink_remove(struct net *n);
+/* Follow the outside's forwarding switches with the router's default routes. */
+void net_uplink_tick(struct net *n, struct nl_sock *rt);
+
+/* net_link.c: rtnetlink messages. */
+int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, int *ret_netns,
+		  struct err *err);
+struct nlmsghdr *net_msg_link(struct nl_batch *b, uint16_t type, uint16_t flags, int index);
+void net_msg_up(struct nl_batch *b, int index);
+void net_msg_up_noarp(struct nl_batch *b, int index);
+void net_msg_addr(struct nl_batch *b, int index, int family, const void *ip, unsigned prefix);
+void net_msg_neigh(struct nl_batch *b, int index, int family, const void *ip, const uint8_t mac[6]);
+/* gw NULL: a host route straight to the interface; prefix 0: the default route. */
+void net_msg_route(struct nl_batch *b, uint16_t type, int index, int family, const void *dst,
+		   unsigned prefix, const void *gw);
+/* Slots of all lease interfaces in the router; *ret is one malloc. */
+int net_link_slots(struct net *n, struct nl_sock *rt, uint32_t **ret, size_t *ret_n,
+		   struct err *err);
+/* Delete the interfaces of these slots in one go (missing ones are fine). */
+int net_link_remove(struct net *n, struct nl_sock *rt, const uint32_t *slot, size_t nslots,
+		    struct err *err);
+
+/* net_nft.c: the tables as text, loaded once by the nft program. */
+int net_nft_load_router(struct net *n, struct err *err);
+int net_nft_load_outside(struct net *n, struct err *err);
+void net_nft_remove_outside(struct net *n);
+
+/* net_elem.c: set elements as raw netlink. The caller holds nft_lock. */
+int net_elem_known(struct net *n, const struct net_ids *ids, bool add, struct err *err);
+int net_elem_open(struct net *n, uint32_t slot, bool add, struct err *err);
+/* All elements of a lease; absent ones are fine. */
+int net_elem_forget(struct net *n, const struct net_node *node, struct err *err);
+/* Bring the elements of an adopted lease to what they should be. */
+int net_elem_sync(struct net *n, uint32_t slot, bool open, struct err *err);
+/* The element of one set that belongs to an interface. */
+int net_elem_remove(struct net *n, const char *set, uint32_t ifindex, struct err *err);
+/* Interface index in each element of a set; *ret is one malloc. */
+int net_elem_dump(struct net *n, const char *set, uint32_t **ret, size_t *ret_n, struct err *err);
+/* Forget the connections that carry this mark. */
+int net_flows_flush(struct nl_sock *ct, uint32_t mark, struct err *err);
+
+/* net_pool.c */
+int net_pool_start(struct net *n, struct err *err);
+/* Makers end, ready leases are dropped. */
+void net_pool_stop(struct net *n);
+/* The living lease of a slot; the caller holds lock. */
+struct net_node *net_pool_find(struct net *n, uint32_t slot);
+void net_pool_insert(struct net *n, struct net_node *node); /* caller holds lock */
+void net_lease_fill(const struct net *n, const struct net_node *node, struct net_lease *ret);
+
+#endif

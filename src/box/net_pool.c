@@ -1,0 +1,345 @@
+/*
+ * net_pool.c - makers keep leases ready; released ones are forgotten behind the callers' backs.
+ *
+ * A maker is a thread that lives in the router namespace. Claims only pop; when the pool is empty
+ * they wait for the makers, who then make more than the pool's size, so a burst is bounded by the
+ * speed of making and no caller's thread ever changes its namespace.
+ */
+#include "box/net_int.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define MAKE_BACKOFF_MS 100
+
+struct net_node *net_pool_find(struct net *n, uint32_t slot)
+{
+	struct net_node *p = n->live[slot % NET_BUCKETS];
+
+	while (p && p->slot != slot)
+		p = p->next;
+	return p;
+}
+
+void net_pool_insert(struct net *n, struct net_node *node)
+{
+	struct net_node **bucket = &n->live[node->slot % NET_BUCKETS];
+
+	node->next = *bucket;
+	*bucket = node;
+	n->nlive++;
+}
+
+static struct net_node *pool_take(struct net *n, uint32_t slot)
+{
+	struct net_node **pp = &n->live[slot % NET_BUCKETS], *p;
+
+	while (*pp && (*pp)->slot != slot)
+		pp = &(*pp)->next;
+	p = *pp;
+	if (p) {
+		*pp = p->next;
+		n->nlive--;
+	}
+	return p;
+}
+
+void net_lease_fill(const struct net *n, const struct net_node *node, struct net_lease *ret)
+{
+	struct net_ids ids;
+
+	net_ids(n, node->slot, &ids);
+	memset(ret, 0, sizeof(*ret));
+	ret->netns = node->netns;
+	ret->slot = node->slot;
+	inet_ntop(AF_INET, &ids.ip4, ret->ip4, sizeof(ret->ip4));
+	if (n->v6)
+		inet_ntop(AF_INET6, &ids.ip6, ret->ip6, sizeof(ret->ip6));
+	snprintf(ret->resolver4, sizeof(ret->resolver4), "%s", NET_RESOLVER4);
+}
+
+static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct err *err)
+{
+	auto_free struct net_node *node = calloc(1, sizeof(*node));
+	struct net_ids ids;
+	uint32_t slot;
+	int r;
+
+	if (!node)
+		return (void)err_set(err, ERR_NOMEM, "out of memory"), NULL;
+	if (net_slot_take(n, &slot, err) < 0)
+		return NULL;
+	net_ids(n, slot, &ids);
+	if (net_link_make(n, rt, &ids, &node->netns, err) < 0)
+		return NULL;
+	pthread_mutex_lock(&n->nft_lock);
+	r = net_elem_known(n, &ids, true, err);
+	pthread_mutex_unlock(&n->nft_lock);
+	if (r < 0) {
+		close(node->netns);
+		return NULL;
+	}
+	node->slot = slot;
+	return TAKE_PTR(node);
+}
+
+/* Called and left with lock held. */
+static void maker_make(struct net *n, struct nl_sock *rt)
+{
+	struct err err = {0};
+	struct net_node *node;
+
+	n->nmaking++;
+	pthread_mutex_unlock(&n->lock);
+	node = lease_make(n, rt, &err);
+	pthread_mutex_lock(&n->lock);
+	n->nmaking--;
+	if (!node) {
+		n->make_err = err;
+		n->make_failed_ms = clock_mono_ms();
+		return;
+	}
+	n->make_failed_ms = 0;
+	node->next = n->ready;
+	n->ready = node;
+	n->nready++;
+	pthread_cond_signal(&n->have);
+}
+
+/* The flows of a released lease: cut already, since its elements are gone; now freed. */
+static void maker_bury(struct net *n, struct nl_sock *ct)
+{
+	struct net_node *node = n->dead;
+
+	n->dead = node->next;
+	pthread_mutex_unlock(&n->lock);
+	net_flows_flush(ct, node->slot + NET_INDEX_BASE, NULL);
+	free(node);
+	pthread_mutex_lock(&n->lock);
+}
+
+static bool maker_wanted(const struct net *n)
+{
+	if (n->make_failed_ms && clock_mono_ms() - n->make_failed_ms < MAKE_BACKOFF_MS)
+		return false;
+	return n->nready + n->nmaking < n->pool + n->nwaiting;
+}
+
+static void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t ms)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ts.tv_sec += ms / 1000;
+	ts.tv_nsec += ms % 1000 * 1000000;
+	if (ts.tv_nsec >= 1000000000) {
+		ts.tv_nsec -= 1000000000;
+		ts.tv_sec++;
+	}
+	pthread_cond_timedwait(c, m, &ts);
+}
+
+static void maker_loop(struct net *n, bool first, struct nl_sock *rt, struct nl_sock *ct)
+{
+	int64_t ticked = clock_mono_ms();
+
+	pthread_mutex_lock(&n->lock);
+	while (!n->stop) {
+		if (maker_wanted(n))
+			maker_make(n, rt);
+		else if (n->dead)
+			maker_bury(n, ct);
+		else
+			cond_wait_ms(&n->want, &n->lock,
+				     n->make_failed_ms ? MAKE_BACKOFF_MS : NET_TICK_MS);
+		if (first && clock_mono_ms() - ticked >= NET_TICK_MS) {
+			ticked = clock_mono_ms();
+			pthread_mutex_unlock(&n->lock);
+			net_uplink_tick(n, rt);
+			pthread_mutex_lock(&n->lock);
+		}
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+struct maker {
+	struct net *n;
+	bool first;
+};
+
+static void *maker_main(void *arg)
+{
+	struct maker m = *(struct maker *)arg;
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	auto_nl struct nl_sock ct = NL_SOCK_INIT;
+	struct err err = {0};
+
+	free(arg);
+	if (setns(m.n->router, CLONE_NEWNET) < 0)
+		err_errno(&err, ERR_INTERNAL, errno, "enter the router");
+	else if (nl_open(&rt, NETLINK_ROUTE, &err) == 0 &&
+		 nl_open(&ct, NETLINK_NETFILTER, &err) == 0) {
+		maker_loop(m.n, m.first, &rt, &ct);
+		return NULL;
+	}
+	pthread_mutex_lock(&m.n->lock);
+	m.n->make_err = err;
+	pthread_mutex_unlock(&m.n->lock);
+	return NULL;
+}
+
+int net_pool_start(struct net *n, struct err *err)
+{
+	for (unsigned i = 0; i < NET_MAKERS; i++) {
+		struct maker *m = malloc(sizeof(*m));
+		int e;
+
+		if (!m)
+			return err_set(err, ERR_NOMEM, "out of memory");
+		*m = (struct maker){.n = n, .first = i == 0};
+		e = pthread_create(&n->maker[i], NULL, maker_main, m);
+		if (e) {
+			free(m);
+			return err_errno(err, ERR_NOMEM, e, "start a network maker");
+		}
+		n->nmakers++;
+	}
+	return 0;
+}
+
+static void list_free(struct net_node *p)
+{
+	while (p) {
+		struct net_node *next = p->next;
+
+		if (p->netns >= 0)
+			close(p->netns);
+		free(p);
+		p = next;
+	}
+}
+
+void net_pool_stop(struct net *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->stop = true;
+	pthread_cond_broadcast(&n->want);
+	pthread_cond_broadcast(&n->have);
+	pthread_mutex_unlock(&n->lock);
+	for (; n->nmakers; n->nmakers--)
+		pthread_join(n->maker[n->nmakers - 1], NULL);
+	pthread_mutex_lock(&n->nft_lock);
+	for (struct net_node *p = n->ready; p; p = p->next)
+		net_elem_forget(n, p, NULL);
+	pthread_mutex_unlock(&n->nft_lock);
+	list_free(TAKE_PTR(n->ready));
+	list_free(TAKE_PTR(n->dead));
+	for (size_t i = 0; i < NET_BUCKETS; i++)
+		list_free(TAKE_PTR(n->live[i]));
+	n->nready = n->nlive = 0;
+}
+
+/* Called with lock held. */
+static struct net_node *pool_pop(struct net *n, struct err *err)
+{
+	int64_t deadline = clock_mono_ms() + NET_CLAIM_WAIT_MS;
+	struct net_node *node;
+
+	while (!n->ready && !n->stop && clock_left_ms(deadline) > 0) {
+		n->nwaiting++;
+		pthread_cond_broadcast(&n->want);
+		cond_wait_ms(&n->have, &n->lock, clock_left_ms(deadline));
+		n->nwaiting--;
+	}
+	node = n->ready;
+	if (n->stop || !node) {
+		if (n->make_err.code)
+			*err = n->make_err;
+		else
+			err_set(err, ERR_UNAVAILABLE, "no network within %d ms", NET_CLAIM_WAIT_MS);
+		return NULL;
+	}
+	n->ready = node->next;
+	n->nready--;
+	if (n->nready < n->pool)
+		pthread_cond_signal(&n->want);
+	return node;
+}
+
+int net_claim(struct net *n, uint32_t flags, struct net_lease *ret, struct err *err)
+{
+	struct err none = {0};
+	struct net_node *node;
+	int r = 0;
+
+	pthread_mutex_lock(&n->lock);
+	node = pool_pop(n, err ? err : &none);
+	if (node)
+		net_pool_insert(n, node);
+	pthread_mutex_unlock(&n->lock);
+	if (!node)
+		return -1;
+	if (!(flags & NET_BLOCK)) {
+		pthread_mutex_lock(&n->nft_lock);
+		r = net_elem_open(n, node->slot, true, err);
+		node->open = r == 0;
+		pthread_mutex_unlock(&n->nft_lock);
+	}
+	net_lease_fill(n, node, ret);
+	if (r < 0)
+		net_release(n, ret);
+	return r;
+}
+
+void net_release(struct net *n, struct net_lease *lease)
+{
+	struct net_node *node;
+
+	if (!n || lease->slot == 0)
+		return;
+	pthread_mutex_lock(&n->lock);
+	node = pool_take(n, lease->slot);
+	pthread_mutex_unlock(&n->lock);
+	lease->slot = 0;
+	lease->netns = -1;
+	if (!node)
+		return;
+	pthread_mutex_lock(&n->nft_lock);
+	net_elem_forget(n, node, NULL);
+	pthread_mutex_unlock(&n->nft_lock);
+	if (node->netns >= 0)
+		close(node->netns);
+	node->netns = -1;
+	pthread_mutex_lock(&n->lock);
+	node->next = n->dead;
+	n->dead = node;
+	pthread_cond_signal(&n->want);
+	pthread_mutex_unlock(&n->lock);
+}
+
+int net_set_flags(struct net *n, const struct net_lease *lease, uint32_t flags, struct err *err)
+{
+	bool open = !(flags & NET_BLOCK);
+	struct net_node *node;
+	int r = 0;
+
+	pthread_mutex_lock(&n->nft_lock);
+	pthread_mutex_lock(&n->lock);
+	node = net_pool_find(n, lease->slot);
+	pthread_mutex_unlock(&n->lock);
+	/* A release takes nft_lock before the node goes, so node stays while it is held. */
+	if (!node)
+		r = err_set(err, ERR_NOT_FOUND, "no network lease %u", lease->slot);
+	else if (node->open != open)
+		r = net_elem_open(n, node->slot, open, err);
+	if (r == 0)
+		node->open = open;
+	pthread_mutex_unlock(&n->nft_lock);
+	return r;
+}

@@ -1,0 +1,355 @@
+/*
+ * net_uplink.c - the one link between the router and the outside, and the claim on its addresses.
+ *
+ * The outside (usually the host's own namespace) gets one interface of ours, cs<instance>up, one
+ * table of ours, and the switches of that interface only. Addresses: 169.254.192.0/20 in blocks
+ * of four, one block an instance, claimed by a lock on /run/caisson/uplink/<number>; link-local
+ * space is never routed, and this part of it is used by no cloud's metadata service. IPv6 takes
+ * the instance's unique local prefix. ip_forward belongs to the host: while it is off the router
+ * has no default route, so clients inside fail at once instead of waiting.
+ */
+#include "box/net_int.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_link.h>
+#include <linux/magic.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/path.h"
+
+#define CLAIM_PARENT "/run/caisson"
+#define CLAIM_DIR    "/run/caisson/uplink"
+#define CLAIM_BASE   0xa9fec000u /* 169.254.192.0 */
+#define UPLINK_FILE  "uplink"	 /* in the run directory: the number of the kept router */
+
+enum uplink_side { SIDE_OUTSIDE = 1, SIDE_ROUTER = 2 };
+
+struct side {
+	struct in_addr ip4;
+	struct in6_addr ip6;
+	uint8_t mac[6];
+};
+
+static void side_get(const struct net *n, enum uplink_side which, struct side *ret)
+{
+	uint32_t inst = htonl((uint32_t)strtoul(n->instance, NULL, 16));
+
+	ret->ip4.s_addr = htonl(CLAIM_BASE + n->uplink * 4 + (uint32_t)which);
+	net_addr6(n, 0, which, &ret->ip6);
+	ret->mac[0] = 0x02;
+	ret->mac[1] = (uint8_t)(0xcc + which);
+	memcpy(ret->mac + 2, &inst, 4);
+}
+
+static void uplink_name(const struct net *n, char out[IFNAMSIZ])
+{
+	snprintf(out, IFNAMSIZ, "cs%sup", n->instance);
+}
+
+/* Does the claim's text name another instance whose router still stands? */
+static bool claim_is_anothers(const struct net *n, const char *text)
+{
+	char path[PATH_MAX];
+	struct statfs fs;
+	size_t len = strcspn(text, "\n");
+
+	if (len == 0 || len >= PATH_MAX - 16)
+		return false;
+	if (len == strlen(n->run_dir) && !memcmp(text, n->run_dir, len))
+		return false;
+	snprintf(path, sizeof(path), "%.*s/router.ns", (int)len, text);
+	return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
+}
+
+/* Returns the locked file, or -1 when the number is taken. */
+static int claim_try(struct net *n, unsigned number)
+{
+	char path[64], text[PATH_MAX] = "";
+	auto_close int fd = -1;
+	ssize_t got;
+
+	snprintf(path, sizeof(path), CLAIM_DIR "/%u", number);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	got = pread(fd, text, sizeof(text) - 1, 0);
+	text[got > 0 ? got : 0] = '\0';
+	if (claim_is_anothers(n, text))
+		return -1;
+	snprintf(text, sizeof(text), "%s\n", n->run_dir);
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+int net_uplink_claim(struct net *n, struct err *err)
+{
+	auto_close int dir = open(n->run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	unsigned start = (unsigned)(strtoul(n->instance, NULL, 16) % NET_UPLINKS);
+	char text[16];
+
+	if ((mkdir(CLAIM_PARENT, 0755) < 0 && errno != EEXIST) ||
+	    (mkdir(CLAIM_DIR, 0700) < 0 && errno != EEXIST))
+		return err_errno(err, ERR_INTERNAL, errno, "create " CLAIM_DIR);
+	if (path_read_at(dir, UPLINK_FILE, text, sizeof(text), NULL) > 0)
+		start = (unsigned)(strtoul(text, NULL, 10) % NET_UPLINKS);
+	for (unsigned i = 0; i < NET_UPLINKS; i++) {
+		n->uplink = (start + i) % NET_UPLINKS;
+		n->claim_fd = claim_try(n, n->uplink);
+		if (n->claim_fd < 0)
+			continue;
+		snprintf(text, sizeof(text), "%u\n", n->uplink);
+		return path_write_at(dir, UPLINK_FILE, text, strlen(text), 0600, err);
+	}
+	return err_set(err, ERR_LIMIT, "all %d uplink ranges are in use, see " CLAIM_DIR,
+		       NET_UPLINKS);
+}
+
+static void msg_side(struct nl_batch *b, const struct net *n, int index, enum uplink_side which)
+{
+	enum uplink_side far = which == SIDE_OUTSIDE ? SIDE_ROUTER : SIDE_OUTSIDE;
+	struct side mine, peer;
+
+	side_get(n, which, &mine);
+	side_get(n, far, &peer);
+	net_msg_up_noarp(b, index);
+	net_msg_addr(b, index, AF_INET, &mine.ip4, 30);
+	net_msg_neigh(b, index, AF_INET, &peer.ip4, peer.mac);
+	if (n->v6) {
+		net_msg_addr(b, index, AF_INET6, &mine.ip6, 126);
+		net_msg_neigh(b, index, AF_INET6, &peer.ip6, peer.mac);
+	}
+}
+
+static void msg_pair(struct nl_batch *b, const struct net *n, const char *name)
+{
+	struct ifinfomsg peer = {.ifi_index = NET_INDEX_UPLINK};
+	struct nlmsghdr *nlh = net_msg_link(b, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0);
+	struct nlattr *info, *data, *nest;
+	struct side side;
+
+	side_get(n, SIDE_OUTSIDE, &side);
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, name);
+	mnl_attr_put(nlh, IFLA_ADDRESS, 6, side.mac);
+	info = mnl_attr_nest_start(nlh, IFLA_LINKINFO);
+	mnl_attr_put_strz(nlh, IFLA_INFO_KIND, "veth");
+	data = mnl_attr_nest_start(nlh, IFLA_INFO_DATA);
+	nest = mnl_attr_nest_start(nlh, VETH_INFO_PEER);
+	memcpy(mnl_nlmsg_get_payload_tail(nlh), &peer, sizeof(peer));
+	nlh->nlmsg_len += MNL_ALIGN(sizeof(peer));
+	side_get(n, SIDE_ROUTER, &side);
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, "uplink");
+	mnl_attr_put(nlh, IFLA_ADDRESS, 6, side.mac);
+	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, (uint32_t)n->router);
+	mnl_attr_nest_end(nlh, nest);
+	mnl_attr_nest_end(nlh, data);
+	mnl_attr_nest_end(nlh, info);
+	nl_end(b, nlh);
+}
+
+static int link_delete(struct nl_sock *rt, int index, struct err *err)
+{
+	struct nl_batch b;
+
+	nl_begin(&b, rt, false);
+	nl_end(&b, net_msg_link(&b, RTM_DELLINK, 0, index));
+	b.forgive[0] = ENODEV;
+	return nl_commit(&b, rt, "remove the uplink", err);
+}
+
+/* Only switches of our own interface. */
+static int outside_sysctls(const struct net *n, const char *name, struct err *err)
+{
+	static const struct {
+		const char *fmt, *value;
+		bool v6, must;
+	} row[] = {
+		{"ipv4/conf/%s/forwarding", "1", false, true},
+		{"ipv4/conf/%s/send_redirects", "0", false, false},
+		{"ipv6/conf/%s/addr_gen_mode", "1", true, true},
+		{"ipv6/conf/%s/accept_ra", "0", true, true},
+		{"ipv6/conf/%s/forwarding", "1", true, true},
+		{"ipv6/conf/%s/force_forwarding", "1", true, false}, /* Linux 6.17 */
+	};
+	char path[96];
+
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		if (row[i].v6 && !n->v6)
+			continue;
+		snprintf(path, sizeof(path), row[i].fmt, name);
+		if (net_sysctl(path, row[i].value, row[i].must ? err : NULL) < 0 && row[i].must)
+			return -1;
+	}
+	return 0;
+}
+
+static int switch_open(const char *name)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/%s", name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int uplink_outside(void *arg, struct err *err)
+{
+	struct net *n = arg;
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	char name[IFNAMSIZ];
+	struct nl_batch b;
+	int index;
+
+	uplink_name(n, name);
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	index = (int)if_nametoindex(name);
+	/* up4 says here whether the router still has its end. */
+	if (index && !n->up4) {
+		if (link_delete(&rt, index, err) < 0)
+			return -1;
+		index = 0;
+	}
+	if (!index) {
+		nl_begin(&b, &rt, false);
+		msg_pair(&b, n, name);
+		if (nl_commit(&b, &rt, "make the uplink", err) < 0)
+			return -1;
+		index = (int)if_nametoindex(name);
+	}
+	if (outside_sysctls(n, name, err) < 0)
+		return -1;
+	nl_begin(&b, &rt, false);
+	msg_side(&b, n, index, SIDE_OUTSIDE);
+	n->forward4 = switch_open("ipv4/ip_forward");
+	n->forward6 = switch_open("ipv6/conf/all/forwarding");
+	return nl_commit(&b, &rt, "set up the uplink outside", err);
+}
+
+static int uplink_router_has(void *arg, struct err *err)
+{
+	struct net *n = arg;
+
+	(void)err;
+	n->up4 = if_nametoindex("uplink") == NET_INDEX_UPLINK;
+	return 0;
+}
+
+/* A router whose outside was swapped for another namespace still holds the old pair. */
+static int uplink_router_drop(void *arg, struct err *err)
+{
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+
+	(void)arg;
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	return link_delete(&rt, NET_INDEX_UPLINK, err);
+}
+
+static int uplink_outside_has(void *arg, struct err *err)
+{
+	struct net *n = arg;
+	char name[IFNAMSIZ];
+
+	(void)err;
+	uplink_name(n, name);
+	n->up6 = if_nametoindex(name) != 0;
+	return 0;
+}
+
+static int uplink_router(void *arg, struct err *err)
+{
+	struct net *n = arg;
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	struct nl_batch b;
+
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	nl_begin(&b, &rt, false);
+	msg_side(&b, n, NET_INDEX_UPLINK, SIDE_ROUTER);
+	if (nl_commit(&b, &rt, "set up the uplink in the router", err) < 0)
+		return -1;
+	n->up4 = n->up6 = -1;
+	net_uplink_tick(n, &rt);
+	return 0;
+}
+
+int net_uplink_open(struct net *n, struct err *err)
+{
+	if (net_in_ns(n->router, uplink_router_has, n, err) < 0 ||
+	    net_in_ns(n->outside, uplink_outside_has, n, err) < 0)
+		return -1;
+	if (n->up4 && !n->up6) {
+		if (net_in_ns(n->router, uplink_router_drop, n, err) < 0)
+			return -1;
+		n->up4 = 0;
+	}
+	if (net_in_ns(n->outside, uplink_outside, n, err) < 0 ||
+	    net_in_ns(n->router, uplink_router, n, err) < 0)
+		return -1;
+	return net_nft_load_outside(n, err);
+}
+
+static int uplink_remove(void *arg, struct err *err)
+{
+	struct net *n = arg;
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	char name[IFNAMSIZ];
+	int index;
+
+	uplink_name(n, name);
+	index = (int)if_nametoindex(name);
+	if (!index)
+		return 0;
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	return link_delete(&rt, index, err);
+}
+
+void net_uplink_remove(struct net *n)
+{
+	auto_close int dir = open(n->run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char path[64];
+
+	net_in_ns(n->outside, uplink_remove, n, NULL);
+	net_nft_remove_outside(n);
+	unlinkat(dir, UPLINK_FILE, 0);
+	unlinkat(dir, "table", 0);
+	snprintf(path, sizeof(path), CLAIM_DIR "/%u", n->uplink);
+	unlink(path); /* while it is locked */
+}
+
+static int switch_on(int fd)
+{
+	char c = '0';
+
+	return fd >= 0 && pread(fd, &c, 1, 0) == 1 && c != '0';
+}
+
+void net_uplink_tick(struct net *n, struct nl_sock *rt)
+{
+	int up4 = switch_on(n->forward4), up6 = n->v6 && switch_on(n->forward6);
+	struct nl_batch b;
+	struct side out;
+
+	if (up4 == n->up4 && up6 == n->up6)
+		return;
+	side_get(n, SIDE_OUTSIDE, &out);
+	nl_begin(&b, rt, false);
+	net_msg_route(&b, up4 ? RTM_NEWROUTE : RTM_DELROUTE, NET_INDEX_UPLINK, AF_INET, &out.ip4, 0,
+		      &out.ip4);
+	if (n->v6)
+		net_msg_route(&b, up6 ? RTM_NEWROUTE : RTM_DELROUTE, NET_INDEX_UPLINK, AF_INET6,
+			      &out.ip6, 0, &out.ip6);
+	if (nl_commit(&b, rt, "default routes", NULL) < 0)
+		return; /* tried again at the next tick */
+	n->up4 = up4;
+	n->up6 = up6;
+}
