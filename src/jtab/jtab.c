@@ -258,6 +258,18 @@ bool jt_is_empty(const struct json_t *v)
 	return json_is_object(v) ? json_object_size(v) == 0 : json_array_size(v) == 0;
 }
 
+bool jt_is_object(const struct json_t *v)
+{
+	return json_is_object(v);
+}
+
+void jt_dump(struct jw *w, const struct json_t *v)
+{
+	auto_free char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	jw_raw(w, text ? text : "null");
+}
+
 int jt_parse_kv(const char *text, const char *path, size_t max, struct kv *ret, struct err *err)
 {
 	const struct jt_field f = {.name = path, .type = JT_KV, .max = (int64_t)max};

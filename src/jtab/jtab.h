@@ -80,6 +80,9 @@ int jt_decode_in(const struct json_t *obj, const char *path, const struct jt_tab
 		 struct err *err);
 /* An array or object without members. */
 bool jt_is_empty(const struct json_t *v);
+bool jt_is_object(const struct json_t *v);
+/* Any part of a document back as JSON text. */
+void jt_dump(struct jw *w, const struct json_t *v);
 /* A JSON object of strings, as labels in a query. */
 int jt_parse_kv(const char *text, const char *path, size_t max, struct kv *ret, struct err *err);
 

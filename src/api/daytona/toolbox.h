@@ -1,0 +1,56 @@
+/*
+ * toolbox.h - what the toolbox files of the Daytona dialect share.
+ */
+#ifndef CAISSON_API_DAYTONA_TOOLBOX_H
+#define CAISSON_API_DAYTONA_TOOLBOX_H
+
+#include "api/daytona/daytona.h"
+
+#define TOOLBOX_PATH_MAX 4096
+
+/* The sandbox of the URL. */
+const char *toolbox_id(struct http_req *req);
+
+/* ---- exec_output.c: what a command printed, as a JSON string or kept raw ---- */
+struct exec_output {
+	struct jw *w;	 /* the open string it goes to, or NULL */
+	struct buf *raw; /* else kept here */
+	uint64_t max, kept;
+	bool cut; /* more came than max */
+};
+int exec_output_sink(void *arg, int stream, const void *p, size_t n, struct err *err);
+/* Members behind the result: exit code, and what this daemon adds when there is more to say. */
+void exec_put_result(struct jw *w, const struct exec_result *r, bool cut);
+/* ERR_TIMEOUT for a command that ran out of its time, else 0. */
+int exec_check_timeout(const struct exec_result *r, int64_t timeout_s, struct err *err);
+
+/* ---- artifacts.c ---- */
+/*
+ * Split what a program printed: text without artifact lines goes to text (a JSON string is open
+ * in it), the charts as JSON values into charts (an array is open in it).
+ */
+void artifacts_split(const char *p, size_t n, struct jw *text, struct jw *charts);
+
+/* ---- upload.c: a file being written ---- */
+struct upload_file {
+	struct core *core;
+	const struct caller *who; /* of the request, which outlives the sink */
+	const char *sandbox;
+	int fd; /* -1 closed */
+	uint64_t bytes;
+};
+/* offset 0 empties the file first; else writing goes on there. */
+int upload_open(struct upload_file *f, const char *path, uint64_t offset, struct err *err);
+int upload_write(struct upload_file *f, const void *p, size_t n, struct err *err);
+void upload_close(struct upload_file *f);
+
+/* ---- code_drivers.c: programs that read the code from standard input and run it ---- */
+extern const char driver_python[], driver_typescript[];
+
+/* ---- file_names.c ---- */
+/* Content-Disposition parameters filename and filename* for name. raw: keep UTF-8 in the first. */
+int disposition_add(struct buf *b, const char *name, bool raw, struct err *err);
+/* Octal text such as 0755. */
+int mode_parse(const char *field, const char *text, mode_t *ret, struct err *err);
+
+#endif

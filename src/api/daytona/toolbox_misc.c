@@ -1,0 +1,155 @@
+/*
+ * toolbox_misc.c - directories, environment, metrics and version of a sandbox (contract §3.14).
+ */
+#include "api/daytona/toolbox.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+const char *toolbox_id(struct http_req *req)
+{
+	return http_param(req, "sandboxId");
+}
+
+static int reply_pair(struct http_req *req, const char *key, const char *value, struct err *err)
+{
+	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
+	struct jw w;
+
+	jw_init(&w, &b);
+	jw_open(&w, '{');
+	jw_kstr(&w, key, value);
+	jw_close(&w, '}');
+	return api_reply(req, 200, &w, err);
+}
+
+int daytona_toolbox_GetUserHomeDir(struct http_req *req, struct err *err)
+{
+	char dir[TOOLBOX_PATH_MAX];
+
+	if (sandbox_home(api_core(req), api_who(req), toolbox_id(req), dir, sizeof(dir), err) < 0)
+		return -1;
+	return reply_pair(req, "dir", dir, err);
+}
+
+int daytona_toolbox_GetProjectDir(struct http_req *req, struct err *err)
+{
+	return daytona_toolbox_GetUserHomeDir(req, err);
+}
+
+int daytona_toolbox_GetWorkDir(struct http_req *req, struct err *err)
+{
+	char dir[TOOLBOX_PATH_MAX];
+
+	if (sandbox_workdir(api_core(req), api_who(req), toolbox_id(req), dir, sizeof(dir), err) <
+	    0)
+		return -1;
+	return reply_pair(req, "dir", dir, err);
+}
+
+int daytona_toolbox_GetVersion(struct http_req *req, struct err *err)
+{
+	auto_sandbox struct sandbox s = {0};
+
+	if (sandbox_get(api_core(req), api_who(req), toolbox_id(req), &s, err) < 0)
+		return -1;
+	return reply_pair(req, "version", core_settings(api_core(req))->version, err);
+}
+
+int daytona_toolbox_GetSystemMetrics(struct http_req *req, struct err *err)
+{
+	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
+	int64_t now = clock_wall_ms();
+	struct sandbox_metrics m;
+	struct jw w;
+
+	if (sandbox_metrics(api_core(req), api_who(req), toolbox_id(req), &m, err) < 0)
+		return -1;
+	jw_init(&w, &b);
+	jw_open(&w, '{');
+	/* Clients insist on an integer; a part of a core counts as one. */
+	jw_kint(&w, "cpuCount", (m.s.cpu_milli + 999) / 1000);
+	jw_key(&w, "cpuUsedPct");
+	jw_double(&w, m.cpu_used_pct);
+	jw_kint(&w, "memTotal", (int64_t)m.s.mem_limit);
+	jw_kint(&w, "memUsed", (int64_t)m.s.mem_bytes);
+	jw_kint(&w, "memCache", (int64_t)m.s.mem_cache);
+	jw_kint(&w, "diskTotal", (int64_t)m.disk_total);
+	jw_kint(&w, "diskUsed", (int64_t)m.disk_used);
+	jw_kint(&w, "diskFree", (int64_t)m.disk_free);
+	jw_key(&w, "timestamp");
+	jw_time(&w, now);
+	jw_kint(&w, "timestampUnix", now / 1000);
+	jw_close(&w, '}');
+	return api_reply(req, 200, &w, err);
+}
+
+/* ---- environment ---- */
+
+struct env_args {
+	struct kv set;
+	struct jt_strs unset;
+	const char *prefix;
+};
+
+#define AT(member) offsetof(struct env_args, member) /* offsetof needs the type as a token */
+
+static const struct jt_field env_fields[] = {
+	{"set", JT_KV, 0, AT(set), 0, 1000, NULL},
+	{"unset", JT_STRS, 0, AT(unset), 0, 1000, NULL},
+	{"unsetValuePrefix", JT_STR, 0, AT(prefix), 0, 4096, NULL},
+};
+const struct jt_table daytona_env_table = {"EnvUpdate", env_fields, ARRAY_LEN(env_fields)};
+
+static int env_change(struct http_req *req, const struct env_args *a, const char *const *unset,
+		      size_t nunset, struct err *err)
+{
+	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
+	auto_kv struct kv now = {0};
+	struct jw w;
+
+	if (sandbox_env(api_core(req), api_who(req), toolbox_id(req), &a->set, unset, nunset, &now,
+			err) < 0)
+		return -1;
+	jw_init(&w, &b);
+	jw_kv(&w, &now);
+	return api_reply(req, 200, &w, err);
+}
+
+/* Names whose value starts with the prefix join those named outright. */
+static int env_change_by_prefix(struct http_req *req, const struct env_args *a, struct err *err)
+{
+	const struct kv none = {0};
+	auto_kv struct kv old = {0};
+	auto_free const char **names = NULL;
+	size_t n = 0;
+
+	if (sandbox_env(api_core(req), api_who(req), toolbox_id(req), &none, NULL, 0, &old, err) <
+	    0)
+		return -1;
+	names = calloc(a->unset.n + old.n + 1, sizeof(*names));
+	if (!names)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < a->unset.n; i++)
+		names[n++] = a->unset.v[i];
+	for (size_t i = 0; i < old.n; i++)
+		if (strncmp(old.pair[i].value, a->prefix, strlen(a->prefix)) == 0 &&
+		    !kv_get(&a->set, old.pair[i].key))
+			names[n++] = old.pair[i].key;
+	return env_change(req, a, names, n, err);
+}
+
+int daytona_toolbox_UpdateEnv(struct http_req *req, struct err *err)
+{
+	auto_jt_doc struct jt_doc doc = {NULL};
+	struct env_args a = {0};
+	int r = api_body(req, &daytona_env_table, &a, &doc, err);
+
+	if (r == 0 && a.prefix && *a.prefix)
+		r = env_change_by_prefix(req, &a, err);
+	else if (r == 0)
+		r = env_change(req, &a, a.unset.v, a.unset.n, err);
+	jt_release(&daytona_env_table, &a);
+	return r;
+}

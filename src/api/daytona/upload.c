@@ -1,0 +1,179 @@
+/*
+ * upload.c - contents of files into a sandbox, written while the body comes in: nothing is held
+ * back, so a full disk or a slow one slows the client (contract §3.10).
+ */
+#include "api/daytona/toolbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define UPLOAD_WRITE (AGENT_OPEN_WRITE | AGENT_OPEN_CREATE | AGENT_OPEN_PARENTS)
+
+int upload_open(struct upload_file *f, const char *path, uint64_t offset, struct err *err)
+{
+	uint32_t flags = UPLOAD_WRITE | (offset ? 0 : AGENT_OPEN_TRUNC);
+
+	f->bytes = 0;
+	f->fd = file_open(f->core, f->who, f->sandbox, path, flags, 0644, NULL, err);
+	if (f->fd < 0)
+		return -1;
+	if (offset && lseek(f->fd, (off_t)offset, SEEK_SET) < 0)
+		return err_errno(err, ERR_INVALID, errno, "offset: cannot continue at %llu",
+				 (unsigned long long)offset);
+	return 0;
+}
+
+int upload_write(struct upload_file *f, const void *p, size_t n, struct err *err)
+{
+	const char *s = p;
+
+	while (n) {
+		ssize_t k = write(f->fd, s, n);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return err_errno(err, err_code_of_errno(errno), errno, "write");
+		s += k;
+		n -= (size_t)k;
+		f->bytes += (uint64_t)k;
+	}
+	return 0;
+}
+
+void upload_close(struct upload_file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}
+
+/* ---- one file: upload-v2 and the older upload ---- */
+
+struct one {
+	struct upload_file file;
+	char sandbox[CORE_NAME_MAX], path[TOOLBOX_PATH_MAX];
+	uint64_t offset;
+	struct http_multipart *form; /* NULL: the body is the file */
+	bool seen;		     /* the file's part has begun */
+	bool current;		     /* this part is the file */
+};
+
+static void one_free(void *arg)
+{
+	struct one *u = arg;
+
+	upload_close(&u->file);
+	http_multipart_free(u->form);
+	free(u);
+}
+
+static int one_part(void *arg, const char *name, const char *filename, const char *type,
+		    struct err *err)
+{
+	struct one *u = arg;
+
+	(void)type;
+	u->current = !u->seen && (strcmp(name, "file") == 0 || *filename);
+	if (!u->current)
+		return 0;
+	u->seen = true;
+	return upload_open(&u->file, u->path, u->offset, err);
+}
+
+static int one_bytes(void *arg, const void *p, size_t n, struct err *err)
+{
+	struct one *u = arg;
+
+	return u->current ? upload_write(&u->file, p, n, err) : 0;
+}
+
+static int one_part_end(void *arg, struct err *err)
+{
+	(void)err;
+	((struct one *)arg)->current = false;
+	return 0;
+}
+
+static const struct http_multipart_ops one_ops = {one_part, one_bytes, one_part_end};
+
+static int one_data(void *arg, const void *p, size_t n, struct err *err)
+{
+	struct one *u = arg;
+
+	return u->form ? http_multipart_feed(u->form, p, n, err) : one_bytes(u, p, n, err);
+}
+
+static int one_end(void *arg, struct http_req *req, struct err *err)
+{
+	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
+	struct one *u = arg;
+	const char *slash = strrchr(u->path, '/');
+	struct jw w;
+
+	if (u->form && http_multipart_end(u->form, err) < 0)
+		return -1;
+	if (u->form && !u->seen)
+		return err_set(err, ERR_INVALID, "file: is required");
+	jw_init(&w, &b);
+	jw_open(&w, '{');
+	jw_kstr(&w, "name", slash ? slash + 1 : u->path);
+	jw_kstr(&w, "path", u->path);
+	jw_kstr(&w, "type", "file");
+	jw_key(&w, "bytes");
+	jw_uint(&w, u->file.bytes);
+	jw_close(&w, '}');
+	return api_reply(req, 200, &w, err);
+}
+
+static const struct http_sink one_sink = {one_data, one_end, one_free};
+
+struct one_args {
+	const char *path;
+	int64_t offset;
+};
+static const struct jt_field one_fields[] = {
+	{"path", JT_STR, JT_REQUIRED, offsetof(struct one_args, path), 1, TOOLBOX_PATH_MAX - 1,
+	 NULL},
+	{"offset", JT_INT, 0, offsetof(struct one_args, offset), 0, INT64_MAX, NULL},
+};
+static const struct jt_table one_table = {"", one_fields, ARRAY_LEN(one_fields)};
+
+static int one_begin(struct one *u, const char *type, struct err *err)
+{
+	if (type && strncasecmp(type, "multipart/form-data", 19) == 0) {
+		u->form = http_multipart_new(type, &one_ops, u, err);
+		return u->form ? 0 : -1;
+	}
+	u->current = true;
+	return upload_open(&u->file, u->path, u->offset, err);
+}
+
+int daytona_toolbox_UploadFile(struct http_req *req, struct err *err)
+{
+	struct one_args a = {0};
+	struct one *u;
+
+	if (api_query(req, &one_table, &a, err) < 0)
+		return -1;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	snprintf(u->sandbox, sizeof(u->sandbox), "%s", toolbox_id(req));
+	snprintf(u->path, sizeof(u->path), "%s", a.path);
+	u->offset = (uint64_t)a.offset;
+	u->file = (struct upload_file){api_core(req), api_who(req), u->sandbox, -1, 0};
+	if (one_begin(u, http_header(req, "Content-Type"), err) < 0) {
+		one_free(u);
+		return -1;
+	}
+	http_set_sink(req, &one_sink, u);
+	return 0;
+}
+
+int daytona_toolbox_UploadFileLegacy(struct http_req *req, struct err *err)
+{
+	return daytona_toolbox_UploadFile(req, err);
+}
