@@ -1,0 +1,236 @@
+/*
+ * tree.c - all processes of one exec, setsid and double fork or not.
+ *
+ * Best: a leaf x<seq> of the delegated cgroup v2 directory. Nobody inside can leave it, the kill
+ * is one atomic write, and the leaf is removed when it is empty.
+ *
+ * Otherwise: each exec's processes inherit a marker, the limit RLIMIT_LOCKS, which the kernel has
+ * ignored since 2.4.25 and shows to everybody in /proc/PID/limits. It survives fork, exec and
+ * setsid and can't be raised again. A process may lower it and so hide; that costs its own sandbox
+ * only. The scan is repeated until nothing alive is found, for a fork may have raced with it.
+ */
+#include "init/init.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define TREE_ROUNDS   100
+#define TREE_SWEEP_MS 100
+#define TREE_MARK     0x4361697300000000ull
+
+static size_t tree_retired; /* leaves that were not empty when their exec ended */
+
+/* "x<seq>" and file; no printf on this path: its pages would be touched in every sandbox. */
+static void leaf_path(char out[48], uint32_t seq, const char *file)
+{
+	char digits[12];
+	size_t n = 0, at = 0;
+
+	do {
+		digits[n++] = (char)('0' + seq % 10);
+		seq /= 10;
+	} while (seq);
+	out[at++] = 'x';
+	while (n)
+		out[at++] = digits[--n];
+	memcpy(out + at, file, strlen(file) + 1);
+}
+
+int tree_make(uint32_t seq)
+{
+	char path[48];
+
+	leaf_path(path, seq, "");
+	if (mkdirat(INIT_FD_CGROUP, path, 0755) < 0 && errno != EEXIST)
+		return -1;
+	return openat(INIT_FD_CGROUP, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+void tree_mark(uint32_t seq)
+{
+	struct rlimit mark = {.rlim_cur = TREE_MARK | seq, .rlim_max = TREE_MARK | seq};
+
+	setrlimit(RLIMIT_LOCKS, &mark);
+}
+
+void tree_retire(const struct exec *e)
+{
+	char path[48];
+
+	if (!e->leaf)
+		return;
+	leaf_path(path, e->seq, "");
+	if (unlinkat(INIT_FD_CGROUP, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		tree_retired++;
+}
+
+static bool leaf_name(const char *s)
+{
+	return s[0] == 'x' && s[1] && s[1 + strspn(s + 1, "0123456789")] == '\0';
+}
+
+/* A live exec's leaf is never empty, so rmdir itself tells the two apart. */
+void tree_sweep(void)
+{
+	static int64_t last_ms;
+	auto_closedir DIR *dir = NULL;
+	struct dirent *ent;
+	int fd;
+
+	if (!tree_retired || clock_mono_ms() - last_ms < TREE_SWEEP_MS)
+		return;
+	last_ms = clock_mono_ms();
+	fd = openat(INIT_FD_CGROUP, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	tree_retired = 0;
+	while ((ent = readdir(dir)))
+		if (leaf_name(ent->d_name) &&
+		    unlinkat(INIT_FD_CGROUP, ent->d_name, AT_REMOVEDIR) < 0)
+			tree_retired++;
+}
+
+/* ---- by marker ---- */
+
+static ssize_t proc_read(int proc, const char *pid, const char *file, char *out, size_t cap)
+{
+	char path[40];
+	size_t n = strlen(pid), k = strlen(file);
+	auto_close int fd = -1;
+	ssize_t got;
+
+	if (n + k >= sizeof(path))
+		return -1;
+	memcpy(path, pid, n);
+	memcpy(path + n, file, k + 1);
+	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? -1 : read(fd, out, cap - 1);
+	if (got >= 0)
+		out[got] = '\0';
+	return got;
+}
+
+/* State letter and session of /proc/PID/stat; the name may hold anything, so from its last ')'. */
+static char stat_parse(const char *text, pid_t *ret_session)
+{
+	const char *p = strrchr(text, ')');
+	char state, *end;
+
+	*ret_session = -1;
+	if (!p || p[1] != ' ' || !p[2] || p[3] != ' ')
+		return 'X';
+	state = p[2];
+	strtol(p + 3, &end, 10);		     /* parent */
+	strtol(end, &end, 10);			     /* group */
+	*ret_session = (pid_t)strtol(end, &end, 10); /* session */
+	return state;
+}
+
+static bool proc_in_tree(int proc, const char *pid, const struct exec *e)
+{
+	char text[2048];
+	const char *p;
+	pid_t session;
+	char state;
+
+	if (proc_read(proc, pid, "/stat", text, sizeof(text)) <= 0)
+		return false;
+	state = stat_parse(text, &session);
+	if (state == 'Z' || state == 'X')
+		return false;
+	if (session == e->pid)
+		return true;
+	if (proc_read(proc, pid, "/limits", text, sizeof(text)) <= 0)
+		return false;
+	p = strstr(text, "Max file locks");
+	return p && strtoull(p + strlen("Max file locks"), NULL, 10) == (TREE_MARK | e->seq);
+}
+
+/* Signal every live process of the tree once; returns how many. */
+static size_t marked_signal(const struct exec *e, int sig)
+{
+	auto_closedir DIR *proc = opendir("/proc");
+	struct dirent *ent;
+	size_t n = 0;
+
+	while (proc && (ent = readdir(proc))) {
+		pid_t pid;
+
+		if (ent->d_name[0] < '1' || ent->d_name[0] > '9')
+			continue;
+		pid = (pid_t)strtol(ent->d_name, NULL, 10);
+		if (pid <= 1 || !proc_in_tree(dirfd(proc), ent->d_name, e))
+			continue;
+		n += kill(pid, sig) == 0;
+	}
+	return n;
+}
+
+/* ---- by leaf ---- */
+
+static int leaf_write(const struct exec *e, const char *file, const char *text)
+{
+	char path[48];
+	auto_close int fd = -1;
+
+	leaf_path(path, e->seq, file);
+	fd = openat(INIT_FD_CGROUP, path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	return write(fd, text, strlen(text)) < 0 ? -1 : 0;
+}
+
+/* The same as marked_signal for the processes of the leaf. */
+static size_t leaf_signal(const struct exec *e, int sig)
+{
+	char path[48], text[4096 + 1];
+	auto_close int fd = -1;
+	size_t len = 0, n = 0;
+	ssize_t got;
+
+	leaf_path(path, e->seq, "/cgroup.procs");
+	fd = openat(INIT_FD_CGROUP, path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && (got = read(fd, text + len, sizeof(text) - 1 - len)) > 0) {
+		char *at = text, *end;
+
+		len += (size_t)got;
+		text[len] = '\0';
+		while ((end = strchr(at, '\n'))) {
+			pid_t pid = (pid_t)strtol(at, NULL, 10);
+
+			n += pid > 1 && kill(pid, sig) == 0;
+			at = end + 1;
+		}
+		len -= (size_t)(at - text);
+		memmove(text, at, len);
+	}
+	return n;
+}
+
+void tree_signal(const struct exec *e, int sig)
+{
+	if (e->leaf)
+		leaf_signal(e, sig);
+	else
+		marked_signal(e, sig);
+}
+
+void tree_kill(const struct exec *e)
+{
+	if (e->leaf && leaf_write(e, "/cgroup.kill", "1") == 0)
+		return;
+	/* Linux before 5.14 has no cgroup.kill: as with the marker, until nothing is left. */
+	for (int i = 0; i < TREE_ROUNDS; i++)
+		if ((e->leaf ? leaf_signal(e, SIGKILL) : marked_signal(e, SIGKILL)) == 0)
+			return;
+}
