@@ -3,6 +3,7 @@
  */
 #include "image/tree.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "base/sys.h"
 #include "image/tree_set.h"
 
 struct tree_time {
@@ -112,10 +114,19 @@ static int tree_check_depth(struct tree *t, int fd, struct err *err)
 		       TREE_DEPTH_MAX);
 }
 
+/* One component, never a link, and never upwards even if name.c had let ".." pass. */
+static int tree_open_step(int prev, const char *base)
+{
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+
+	return sys_openat2(prev, base, &how);
+}
+
 /* One step of the slow walk: the directory `path` (its last part `base`) below prev. */
 static int tree_step(struct tree *t, int prev, const char *path, const char *base, struct err *err)
 {
-	int fd = openat(prev, base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = tree_open_step(prev, base);
 
 	if (fd >= 0)
 		return fd;
@@ -134,7 +145,7 @@ static int tree_step(struct tree *t, int prev, const char *path, const char *bas
 	}
 	if (mkdirat(prev, base, 0755) < 0)
 		return tree_errno(err, "make directory", path);
-	fd = openat(prev, base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = tree_open_step(prev, base);
 	return fd >= 0 ? fd : tree_errno(err, "open", path);
 }
 
@@ -174,6 +185,7 @@ static int tree_parent(struct tree *t, const struct image_name *n, struct err *e
 	size_t len = n->base ? n->base - 1 : 0;
 	int fd;
 
+	assert(n->path[n->base] && strcmp(n->path + n->base, "..") != 0);
 	memcpy(path, n->path, len);
 	path[len] = '\0';
 	if (t->parent >= 0 && !t->parent_stale && strcmp(path, t->parent_path) == 0)

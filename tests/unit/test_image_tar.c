@@ -407,11 +407,16 @@ static void last_of_several_entries_of_a_name_stands(void **state)
 	tar_file(&t, "a", "last");
 	tar_file(&t, "d/x", "1");
 	tar_file(&t, "d", "now a file");
+	tar_file(&t, "e/x", "1");
+	tar_file(&t, "e", "now a file");
+	tar_file(&t, "e/y", "and a directory again");
 	tar_dir(&t, "a2");
 	tar_symlink(&t, "a2", "a");
 	unpack_ok(s, &t);
 	holds(s, "a", "last");
 	holds(s, "d", "now a file");
+	holds(s, "e/y", "and a directory again");
+	assert_false(exists(s, "e/x"));
 	assert_true(S_ISLNK(stat_of(s, "a2").st_mode));
 }
 
