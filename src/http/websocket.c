@@ -1,0 +1,618 @@
+/*
+ * websocket.c - WebSockets for handlers: the upgrade, whole messages, pings, the closing dance.
+ *
+ * Never reads past the message it is after, so polling the descriptor tells the truth; only what
+ * came glued to the upgrade request is kept aside. Sending is whole frames under send_lock, which
+ * is taken with the sender's deadline. A frame cut short by a deadline leaves the stream without
+ * meaning: the socket is dead from then on.
+ */
+#include "http/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "wire/ws.h"
+
+#define WS_PING_MS  30000 /* silence before a ping */
+#define WS_GONE_MS  90000 /* silence that means the peer is gone */
+#define WS_SEND_MS  60000 /* longest send when the caller names no deadline */
+#define WS_REPLY_MS 5000  /* for answers to control frames */
+#define WS_BYE_MS   2000  /* for the peer's half of the closing */
+
+struct http_ws {
+	struct http_ws *prev, *next; /* server.lock */
+	struct http_server *srv;
+	struct http_conn *conn;
+	struct MHD_UpgradeResponseHandle *urh;
+	http_ws_fn fn;
+	void *arg;
+	int fd;
+	char reqid[HTTP_REQID_MAX + 1];
+	pthread_mutex_t send_lock;
+	_Atomic bool dead;	 /* no more bytes either way */
+	_Atomic bool close_sent; /* send_lock for writing */
+	/* The rest belongs to the thread that receives. */
+	bool peer_closed;
+	char *early; /* bytes that came with the request */
+	size_t early_at, early_len;
+	uint8_t head_raw[WS_HEAD_MAX];
+	size_t head_len;
+	bool in_frame;
+	struct ws_head head;
+	uint64_t got; /* payload bytes of the frame so far */
+	uint8_t control[WS_CONTROL_MAX];
+	struct buf msg; /* data frames of the message so far */
+	uint8_t msg_op; /* 0 between messages */
+	int64_t heard_ms, pinged_ms;
+};
+
+static void ws_enlist(struct http_ws *ws)
+{
+	struct http_server *s = ws->srv;
+
+	pthread_mutex_lock(&s->lock);
+	ws->next = s->sockets;
+	if (ws->next)
+		ws->next->prev = ws;
+	s->sockets = ws;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void ws_delist(struct http_ws *ws)
+{
+	struct http_server *s = ws->srv;
+
+	pthread_mutex_lock(&s->lock);
+	if (ws->prev)
+		ws->prev->next = ws->next;
+	else
+		s->sockets = ws->next;
+	if (ws->next)
+		ws->next->prev = ws->prev;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void ws_free(struct http_ws *ws)
+{
+	pthread_mutex_destroy(&ws->send_lock);
+	buf_done(&ws->msg);
+	free(ws->early);
+	free(ws);
+}
+
+void ws_abandon(struct http_ws *ws)
+{
+	atomic_store(&ws->dead, true);
+	ws->fd = -1;
+	ws->fn(ws, ws->arg);
+	ws_free(ws);
+}
+
+/* ---- sending ---- */
+
+static int send_locked(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
+		       struct err *err)
+{
+	struct ws_head h = {.fin = true, .op = op, .len = n};
+	uint8_t head[WS_HEAD_MAX];
+	struct iovec iov[2] = {{.iov_base = head}, {.iov_base = (void *)p, .iov_len = n}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	size_t left;
+
+	iov[0].iov_len = ws_head_write(&h, head);
+	left = iov[0].iov_len + n;
+	while (left) {
+		ssize_t put = sendmsg(ws->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0 && errno != EAGAIN)
+			return err_errno(err, ERR_GONE, errno, "send to the client");
+		if (put < 0) {
+			if (fd_wait(ws->fd, POLLOUT, -1, deadline_ms, err) < 0)
+				return -1;
+			continue;
+		}
+		left -= (size_t)put;
+		for (size_t i = 0; i < 2; i++) {
+			size_t cut = MIN((size_t)put, iov[i].iov_len);
+
+			iov[i].iov_base = (char *)iov[i].iov_base + cut;
+			iov[i].iov_len -= cut;
+			put -= (ssize_t)cut;
+		}
+	}
+	return 0;
+}
+
+static int ws_send_op(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
+		      struct err *err)
+{
+	int64_t until = deadline_ms ? deadline_ms : clock_mono_ms() + WS_SEND_MS;
+	struct timespec ts = {until / 1000, until % 1000 * 1000000};
+	int rc = 0;
+
+	if (pthread_mutex_clocklock(&ws->send_lock, CLOCK_MONOTONIC, &ts))
+		return err_set(err, ERR_TIMEOUT, "another message is still being sent");
+	if (atomic_load(&ws->dead) || atomic_load(&ws->close_sent)) {
+		rc = err_set(err, ERR_GONE, "the connection is closed");
+	} else {
+		if (op == WS_OP_CLOSE)
+			atomic_store(&ws->close_sent, true);
+		rc = send_locked(ws, op, p, n, until, err);
+		if (rc < 0) {
+			atomic_store(&ws->dead, true);
+			shutdown(ws->fd, SHUT_RDWR);
+		}
+	}
+	pthread_mutex_unlock(&ws->send_lock);
+	return rc;
+}
+
+int http_ws_send(struct http_ws *ws, enum http_ws_op op, const void *p, size_t n,
+		 int64_t deadline_ms, struct err *err)
+{
+	if (op >= WS_CLOSE && n > WS_CONTROL_MAX)
+		return err_set(err, ERR_INVALID, "control message: at most %d bytes",
+			       WS_CONTROL_MAX);
+	return ws_send_op(ws, (uint8_t)op, p, n, deadline_ms, err);
+}
+
+void http_ws_close(struct http_ws *ws, uint16_t code, const char *reason)
+{
+	char body[WS_CONTROL_MAX] = {(char)(code >> 8), (char)code};
+	size_t n = reason ? strnlen(reason, sizeof(body) - 2) : 0;
+
+	if (n)
+		memcpy(body + 2, reason, n);
+	/* A reason cut in the middle of a character would be a protocol error. */
+	while (n && !ws_utf8_valid(body + 2, n))
+		n--;
+	ws_send_op(ws, WS_OP_CLOSE, body, n + 2, clock_mono_ms() + WS_REPLY_MS, NULL);
+}
+
+/* ---- receiving ---- */
+
+/* Up to n bytes that are there now: 0 none, -1 error or end. */
+static ssize_t ws_read(struct http_ws *ws, void *p, size_t n, struct err *err)
+{
+	size_t early = ws->early_len - ws->early_at;
+	ssize_t got;
+
+	if (early) {
+		n = MIN(n, early);
+		memcpy(p, ws->early + ws->early_at, n);
+		ws->early_at += n;
+		return (ssize_t)n;
+	}
+	do {
+		got = recv(ws->fd, p, n, MSG_DONTWAIT);
+	} while (got < 0 && errno == EINTR);
+	if (got > 0) {
+		ws->heard_ms = clock_mono_ms();
+		return got;
+	}
+	if (got < 0 && errno == EAGAIN)
+		return 0;
+	atomic_store(&ws->dead, true);
+	return got == 0 ? err_set(err, ERR_GONE, "the client hung up")
+			: err_errno(err, ERR_GONE, errno, "receive from the client");
+}
+
+static int ws_fail(struct http_ws *ws, uint16_t code, const struct err *why)
+{
+	http_ws_close(ws, code, why->msg);
+	return -1;
+}
+
+/* Head bytes: 1 complete, 0 nothing there, -1. A masked frame has at least six bytes. */
+static int head_take(struct http_ws *ws, size_t max, struct err *err)
+{
+	for (;;) {
+		size_t want = ws->head_len < 6			? 6
+			      : (ws->head_raw[1] & 0x7f) == 127 ? 14
+			      : (ws->head_raw[1] & 0x7f) == 126 ? 8
+								: 6;
+		ssize_t n;
+		int rc;
+
+		if (ws->head_len >= want)
+			break;
+		n = ws_read(ws, ws->head_raw + ws->head_len, want - ws->head_len, err);
+		if (n <= 0)
+			return (int)n;
+		ws->head_len += (size_t)n;
+		rc = ws_head_parse(ws->head_raw, ws->head_len, true, &ws->head, err);
+		if (rc < 0)
+			return ws_fail(ws, WS_CLOSE_PROTOCOL, err);
+	}
+	ws->head_len = 0;
+	ws->got = 0;
+	ws->in_frame = true;
+	if (ws->head.op >= WS_OP_CLOSE)
+		return 1;
+	if ((ws->head.op == WS_OP_CONTINUE) != (ws->msg_op != 0)) {
+		err_set(err, ERR_INVALID, "frame: message fragments out of order");
+		return ws_fail(ws, WS_CLOSE_PROTOCOL, err);
+	}
+	if (ws->head.len > max || ws->msg.len > max - ws->head.len) {
+		err_set(err, ERR_TOO_LARGE, "message: at most %zu bytes", max);
+		return ws_fail(ws, WS_CLOSE_TOO_BIG, err);
+	}
+	if (ws->head.op != WS_OP_CONTINUE)
+		ws->msg_op = ws->head.op;
+	return 1;
+}
+
+/* Payload bytes: 1 complete, 0 nothing there, -1. */
+static int payload_take(struct http_ws *ws, struct err *err)
+{
+	while (ws->got < ws->head.len) {
+		uint64_t left = ws->head.len - ws->got;
+		size_t want = (size_t)MIN(left, (uint64_t)65536);
+		char *to = (char *)ws->control + ws->got;
+		ssize_t n;
+
+		if (ws->head.op < WS_OP_CLOSE)
+			to = buf_reserve(&ws->msg, want, err);
+		if (!to)
+			return ws_fail(ws, WS_CLOSE_INTERNAL, err);
+		n = ws_read(ws, to, want, err);
+		if (n <= 0)
+			return (int)n;
+		ws_mask(to, (size_t)n, ws->head.mask, ws->got);
+		if (ws->head.op < WS_OP_CLOSE)
+			buf_commit(&ws->msg, (size_t)n);
+		ws->got += (uint64_t)n;
+	}
+	ws->in_frame = false;
+	return 1;
+}
+
+/* The peer says goodbye: check it, answer it, hand its payload over. */
+static int close_take(struct http_ws *ws, struct buf *b, struct err *err)
+{
+	size_t n = (size_t)ws->head.len;
+	unsigned code = n >= 2 ? (unsigned)(ws->control[0] << 8 | ws->control[1]) : 0;
+
+	ws->peer_closed = true;
+	if (n == 1 || (n >= 2 && !ws_close_code_valid(code))) {
+		err_set(err, ERR_INVALID, "frame: bad close code");
+		return ws_fail(ws, WS_CLOSE_PROTOCOL, err);
+	}
+	if (n > 2 && !ws_utf8_valid(ws->control + 2, n - 2)) {
+		err_set(err, ERR_INVALID, "frame: close reason is not UTF-8");
+		return ws_fail(ws, WS_CLOSE_BAD_DATA, err);
+	}
+	ws_send_op(ws, WS_OP_CLOSE, ws->control, MIN(n, (size_t)2), clock_mono_ms() + WS_REPLY_MS,
+		   NULL);
+	buf_clear(b);
+	return buf_add(b, ws->control, n, err) < 0 ? -1 : WS_CLOSE;
+}
+
+static int message_take(struct http_ws *ws, struct buf *b, struct err *err)
+{
+	int op = ws->msg_op;
+
+	ws->msg_op = 0;
+	if (op == WS_OP_TEXT && !ws_utf8_valid(ws->msg.data, ws->msg.len)) {
+		err_set(err, ERR_INVALID, "message: text must be UTF-8");
+		return ws_fail(ws, WS_CLOSE_BAD_DATA, err);
+	}
+	buf_clear(b);
+	if (buf_add(b, ws->msg.data, ws->msg.len, err) < 0)
+		return ws_fail(ws, WS_CLOSE_TOO_BIG, err);
+	buf_clear(&ws->msg);
+	return op;
+}
+
+/* A frame is whole: an opcode to return, 0 to go on, -1. */
+static int frame_take(struct http_ws *ws, struct buf *b, struct err *err)
+{
+	if (ws->head.op == WS_OP_CLOSE)
+		return close_take(ws, b, err);
+	if (ws->head.op == WS_OP_PING) {
+		ws_send_op(ws, WS_OP_PONG, ws->control, (size_t)ws->head.len,
+			   clock_mono_ms() + WS_REPLY_MS, NULL);
+		return 0;
+	}
+	if (ws->head.op == WS_OP_PONG || !ws->head.fin)
+		return 0;
+	return message_take(ws, b, err);
+}
+
+/* Wait for bytes: 1 there may be some, 0 the deadline, -1 shutting down or gone. */
+static int ws_wait(struct http_ws *ws, int64_t deadline_ms, struct err *err)
+{
+	struct pollfd p[2] = {{.fd = ws->fd, .events = POLLIN},
+			      {.fd = ws->srv->stop_fd, .events = POLLIN}};
+
+	for (;;) {
+		int64_t now = clock_mono_ms();
+		int64_t ping_at = MAX(ws->heard_ms, ws->pinged_ms) + WS_PING_MS;
+		int64_t until = deadline_ms ? MIN(deadline_ms, ping_at) : ping_at;
+		/* Once our close is out, shutting down is no news. */
+		int n = poll(p, atomic_load(&ws->close_sent) ? 1 : 2, clock_left_ms(until));
+
+		if (n < 0 && errno != EINTR)
+			return err_errno(err, ERR_INTERNAL, errno, "poll");
+		if (n > 0 && p[0].revents)
+			return 1;
+		if (n > 0 && p[1].revents)
+			return err_set(err, ERR_UNAVAILABLE, "the server is shutting down");
+		now = clock_mono_ms();
+		if (deadline_ms && now >= deadline_ms)
+			return 0;
+		if (now - ws->heard_ms > WS_GONE_MS) {
+			atomic_store(&ws->dead, true);
+			return err_set(err, ERR_GONE, "the client is silent");
+		}
+		if (now >= ping_at) {
+			ws->pinged_ms = now;
+			ws_send_op(ws, WS_OP_PING, "", 0, now + WS_REPLY_MS, NULL);
+		}
+	}
+}
+
+int http_ws_recv(struct http_ws *ws, struct buf *b, size_t max, int64_t deadline_ms,
+		 struct err *err)
+{
+	if (ws->peer_closed)
+		return err_set(err, ERR_GONE, "the connection is closed");
+	for (;;) {
+		int rc;
+
+		if (atomic_load(&ws->dead))
+			return err_set(err, ERR_GONE, "the connection is closed");
+		ws->msg.max = max;
+		rc = ws->in_frame ? 1 : head_take(ws, max, err);
+		if (rc > 0)
+			rc = payload_take(ws, err);
+		if (rc > 0) {
+			rc = frame_take(ws, b, err);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (rc == 0)
+			rc = ws_wait(ws, deadline_ms, err);
+		if (rc <= 0)
+			return rc;
+	}
+}
+
+int http_ws_fd(struct http_ws *ws)
+{
+	return ws->fd;
+}
+
+bool http_stopping(struct http_ws *ws)
+{
+	return atomic_load(&ws->srv->stopping);
+}
+
+/* ---- from upgrade to end ---- */
+
+/* Say goodbye and let the peer have its say, so that nothing we sent is lost to a reset. */
+static void ws_finish(struct http_ws *ws)
+{
+	struct buf junk = BUF_INIT(1u << 20);
+	int64_t until = clock_mono_ms() + WS_BYE_MS;
+
+	if (!atomic_load(&ws->close_sent))
+		http_ws_close(ws, http_stopping(ws) ? WS_CLOSE_AWAY : WS_CLOSE_NORMAL, NULL);
+	while (!ws->peer_closed && clock_mono_ms() < until) {
+		int rc = http_ws_recv(ws, &junk, junk.max, until, NULL);
+
+		if (rc < 0 || rc == WS_CLOSE)
+			break;
+	}
+	buf_done(&junk);
+	ws_delist(ws);
+	MHD_upgrade_action(ws->urh, MHD_UPGRADE_ACTION_CLOSE);
+	ws_free(ws);
+}
+
+static void *ws_thread(void *arg)
+{
+	struct http_ws *ws = arg;
+
+	log_set_request(ws->reqid);
+	ws->fn(ws, ws->arg);
+	ws_finish(ws);
+	return NULL;
+}
+
+static int ws_spawn(struct http_ws *ws)
+{
+	pthread_attr_t attr;
+	pthread_t id;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, HTTP_STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	rc = pthread_create(&id, &attr, ws_thread, ws);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+static void ws_begin(void *cls, struct MHD_Connection *c, void *ctx, const char *early,
+		     size_t early_len, MHD_socket sock, struct MHD_UpgradeResponseHandle *urh)
+{
+	struct http_ws *ws = cls;
+	struct http_req *req = ctx;
+
+	(void)c;
+	req->ws = NULL;
+	atomic_store(&req->conn->upgraded, true);
+	ws->fd = sock;
+	ws->urh = urh;
+	ws->heard_ms = ws->pinged_ms = clock_mono_ms();
+	fd_set_nonblock(sock, NULL);
+	if (early_len) {
+		ws->early = malloc(early_len);
+		if (ws->early)
+			memcpy(ws->early, early, early_len);
+		ws->early_len = ws->early ? early_len : 0;
+	}
+	ws_enlist(ws);
+	if ((!early_len || ws->early) && ws_spawn(ws) == 0)
+		return;
+	log_warn("no thread for a WebSocket");
+	ws_delist(ws);
+	MHD_upgrade_action(urh, MHD_UPGRADE_ACTION_CLOSE);
+	ws_abandon(ws);
+}
+
+/* Whether a comma list of tokens holds one. */
+static bool list_has(const char *list, const char *token)
+{
+	size_t len = strlen(token);
+
+	while (list && *list) {
+		list += strspn(list, ", \t");
+		if (strncasecmp(list, token, len) == 0 && strcspn(list, ", \t") == len)
+			return true;
+		list += strcspn(list, ",");
+	}
+	return false;
+}
+
+bool http_wants_upgrade(struct http_req *req)
+{
+	return list_has(http_header(req, "Upgrade"), "websocket") &&
+	       list_has(http_header(req, "Connection"), "upgrade");
+}
+
+/* Offers may come in one header field or in several; a walk counts through all of them. */
+struct offer_scan {
+	size_t want, seen;
+	const char *at;
+	size_t len;
+};
+
+static enum MHD_Result offer_scan_one(void *cls, enum MHD_ValueKind kind, const char *key,
+				      const char *value)
+{
+	struct offer_scan *o = cls;
+
+	(void)kind;
+	if (strcasecmp(key, "Sec-WebSocket-Protocol") != 0)
+		return MHD_YES;
+	while (*value) {
+		value += strspn(value, ", \t");
+		if (!*value)
+			break;
+		o->at = value;
+		o->len = strcspn(value, ", \t");
+		if (o->seen++ == o->want)
+			return MHD_NO;
+		value += o->len;
+	}
+	o->at = NULL;
+	return MHD_YES;
+}
+
+const char *http_ws_offered(struct http_req *req, size_t i)
+{
+	struct offer_scan o = {.want = i};
+
+	if (i >= HTTP_OFFERED_MAX)
+		return NULL;
+	MHD_get_connection_values(req->mhd, MHD_HEADER_KIND, offer_scan_one, &o);
+	if (!o.at)
+		return NULL;
+	free(req->offered[i]);
+	req->offered[i] = strndup(o.at, o.len);
+	return req->offered[i];
+}
+
+static int upgrade_check(struct http_req *req, const char *subprotocol, struct err *err)
+{
+	const char *version = http_header(req, "Sec-WebSocket-Version"), *offer = NULL;
+
+	if (!http_wants_upgrade(req)) {
+		err_set(err, ERR_INVALID, "this is a WebSocket: send an upgrade request");
+		return req->fail_status = 426, -1;
+	}
+	if (!version || strcmp(version, "13") != 0) {
+		err_set(err, ERR_INVALID, "Sec-WebSocket-Version: must be 13");
+		return req->fail_status = 426, -1;
+	}
+	if (!ws_key_valid(http_header(req, "Sec-WebSocket-Key")))
+		return err_set(err, ERR_INVALID, "Sec-WebSocket-Key: must be 24 base64 characters");
+	for (size_t i = 0; subprotocol && (offer = http_ws_offered(req, i)); i++)
+		if (strcmp(offer, subprotocol) == 0)
+			return 0;
+	return subprotocol ? err_set(err, ERR_INTERNAL, "subprotocol was not offered") : 0;
+}
+
+int http_upgrade(struct http_req *req, const char *subprotocol, http_ws_fn fn, void *arg,
+		 struct err *err)
+{
+	char accept[WS_ACCEPT_LEN];
+	struct MHD_Response *resp;
+	struct http_ws *ws;
+
+	if (upgrade_check(req, subprotocol, err) < 0)
+		return -1;
+	ws = calloc(1, sizeof(*ws));
+	if (!ws)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	ws->srv = req->srv;
+	ws->conn = req->conn;
+	ws->fn = fn;
+	ws->arg = arg;
+	ws->fd = -1;
+	snprintf(ws->reqid, sizeof(ws->reqid), "%s", req->reqid);
+	pthread_mutex_init(&ws->send_lock, NULL);
+	buf_init(&ws->msg, 0);
+	resp = MHD_create_response_for_upgrade(ws_begin, ws);
+	if (reply_set(req, 101, NULL, resp, err) < 0) {
+		ws_free(ws);
+		return -1;
+	}
+	ws_accept_of(http_header(req, "Sec-WebSocket-Key"), accept);
+	MHD_add_response_header(resp, "Upgrade", "websocket");
+	MHD_add_response_header(resp, "Sec-WebSocket-Accept", accept);
+	if (subprotocol)
+		MHD_add_response_header(resp, "Sec-WebSocket-Protocol", subprotocol);
+	req->ws = ws;
+	return 0;
+}
+
+void ws_stop_all(struct http_server *s)
+{
+	pthread_mutex_lock(&s->lock);
+	for (struct http_ws *ws = s->sockets; ws; ws = ws->next) {
+		static const char away[] = {(char)(WS_CLOSE_AWAY >> 8), (char)WS_CLOSE_AWAY};
+
+		/* No waiting under the lock: a busy sender means the socket is simply cut. */
+		if (pthread_mutex_trylock(&ws->send_lock) == 0) {
+			if (!atomic_load(&ws->close_sent) && !atomic_load(&ws->dead)) {
+				atomic_store(&ws->close_sent, true);
+				send_locked(ws, WS_OP_CLOSE, away, sizeof(away), 1, NULL);
+			}
+			pthread_mutex_unlock(&ws->send_lock);
+		}
+		shutdown(ws->fd, SHUT_RD);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void ws_kill_all(struct http_server *s)
+{
+	pthread_mutex_lock(&s->lock);
+	for (struct http_ws *ws = s->sockets; ws; ws = ws->next)
+		shutdown(ws->fd, SHUT_RDWR);
+	pthread_mutex_unlock(&s->lock);
+}
