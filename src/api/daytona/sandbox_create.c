@@ -6,8 +6,7 @@
 #include <openssl/sha.h>
 #include <string.h>
 
-#define MINUTES_MAX  52560000 /* a hundred years; the core has the real rules */
-#define IDEM_KEY_MAX 255
+#define MINUTES_MAX 52560000 /* a hundred years; the core has the real rules */
 
 struct create_args {
 	struct sandbox_spec spec;
@@ -24,8 +23,8 @@ static const struct jt_field create_fields[] = {
 	{"name", JT_STR, 0, AT(spec.name), 1, 128, NULL},
 	{"snapshot", JT_STR, 0, AT(spec.snapshot), 1, 256, NULL},
 	{"user", JT_STR, 0, AT(spec.user), 1, 63, NULL},
-	{"env", JT_KV, 0, AT(env), 0, 1000, NULL},
-	{"labels", JT_KV, 0, AT(labels), 0, 100, NULL},
+	{"env", JT_KV, 0, AT(env), 0, 10000, NULL},
+	{"labels", JT_KV, 0, AT(labels), 0, 10000, NULL},
 	{"public", JT_BOOL, 0, AT(spec.is_public), 0, 0, NULL},
 	{"networkBlockAll", JT_BOOL, 0, AT(spec.network_block_all), 0, 0, NULL},
 	{"networkAllowList", JT_STR, 0, AT(spec.network_allow_list), 0, 4096, NULL},
@@ -81,20 +80,13 @@ static int refuse_unbuilt(const struct create_args *a, struct err *err)
 }
 
 /* The digest of the body makes a replay of the same key with another body visible. */
-static int take_idempotency(struct http_req *req, struct sandbox_spec *spec, struct err *err)
+static void take_idempotency(struct http_req *req, struct sandbox_spec *spec)
 {
-	const char *key = http_header(req, "Idempotency-Key");
 	const struct buf *b = http_body(req);
-	size_t n = key ? strlen(key) : 0;
 
-	if (!key)
-		return 0;
-	if (n == 0 || n > IDEM_KEY_MAX)
-		return err_set(err, ERR_INVALID, "Idempotency-Key: must have a length from 1 to %d",
-			       IDEM_KEY_MAX);
-	spec->idempotency_key = key;
-	SHA256((const unsigned char *)buf_str(b), b ? b->len : 0, spec->body_digest);
-	return 0;
+	spec->idempotency_key = http_header(req, "Idempotency-Key");
+	if (spec->idempotency_key)
+		SHA256((const unsigned char *)buf_str(b), b ? b->len : 0, spec->body_digest);
 }
 
 static const struct sandbox_spec spec_unset = {
@@ -112,8 +104,9 @@ static int create_with(struct http_req *req, struct create_args *a, struct err *
 {
 	auto_sandbox struct sandbox s = {0};
 
-	if (refuse_unbuilt(a, err) < 0 || take_idempotency(req, &a->spec, err) < 0)
+	if (refuse_unbuilt(a, err) < 0)
 		return -1;
+	take_idempotency(req, &a->spec);
 	if (sandbox_create(api_core(req), api_who(req), &a->spec, http_client_fd(req), &s, err) < 0)
 		return -1;
 	api_target(req, s.id);

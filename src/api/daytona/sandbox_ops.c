@@ -66,7 +66,7 @@ struct labels_args {
 	struct kv labels;
 };
 static const struct jt_field labels_fields[] = {
-	{"labels", JT_KV, JT_REQUIRED, offsetof(struct labels_args, labels), 0, 100, NULL},
+	{"labels", JT_KV, JT_REQUIRED, offsetof(struct labels_args, labels), 0, 10000, NULL},
 };
 const struct jt_table daytona_labels_table = {"SandboxLabels", labels_fields,
 					      ARRAY_LEN(labels_fields)};
