@@ -169,6 +169,7 @@ int reply_set(struct http_req *req, int status, const char *type, struct MHD_Res
 
 /* websocket.c */
 void ws_abandon(struct http_ws *ws); /* the upgrade never began: run fn on a dead socket */
+int ws_stop_fd(struct http_ws *ws);  /* readable once the server stops */
 void ws_stop_all(struct http_server *s);
 void ws_kill_all(struct http_server *s);
 

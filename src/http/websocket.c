@@ -394,6 +394,11 @@ int http_ws_fd(struct http_ws *ws)
 	return ws->fd;
 }
 
+int ws_stop_fd(struct http_ws *ws)
+{
+	return ws->srv->stop_fd;
+}
+
 bool http_stopping(struct http_ws *ws)
 {
 	return atomic_load(&ws->srv->stopping);
