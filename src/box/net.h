@@ -51,6 +51,15 @@ void net_adopted(struct net *n);
 int net_set_flags(struct net *n, const struct net_lease *lease, uint32_t flags, struct err *err);
 /* keep: leave the router for adoption; else remove everything of this instance. */
 void net_close(struct net *n, bool keep);
+#define NET_DNS_FDS 4
+/*
+ * For `caissond net` (caisson/netrole.h): UDP, TCP socket of the resolver, then the same two for
+ * sandboxes without egress. Made at the first call, which must come before any other thread calls;
+ * the descriptors stay n's, the child gets duplicates.
+ */
+int net_dns_fds(struct net *n, int ret[NET_DNS_FDS], struct err *err);
+/* The namespace that process must enter to ask upstream; stays n's. */
+int net_outside_fd(const struct net *n);
 /* For the audit: leftovers of this instance in kernel objects (0 when clean). */
 int net_leftovers(struct net *n);
 

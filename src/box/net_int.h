@@ -76,7 +76,7 @@ struct net {
 	unsigned pool;
 	char *resolvers;
 	char *allow_ranges;
-	int dns[4]; /* see net_dns_fds */
+	int dns[NET_DNS_FDS]; /* see net_dns_fds */
 
 	pthread_mutex_t nft_lock; /* guards nft and node->open; held over one batch, 10 us */
 	struct nl_sock nft;

@@ -4,6 +4,7 @@
  *   caissond [flags]        the daemon: becomes the runner (root) and starts the other roles
  *   caissond check [flags]  the doctor
  *   caissond api [flags]    started by the daemon only, with descriptors 3 and 4
+ *   caissond net [flags]    the same, with the descriptors of caisson/netrole.h
  */
 #include <string.h>
 
@@ -57,6 +58,8 @@ int main(int argc, char **argv)
 		rc = role_check(&c);
 	} else if (strcmp(role, "api") == 0) {
 		rc = role_api(&c);
+	} else if (strcmp(role, "net") == 0) {
+		rc = role_net(&c);
 	} else if (!*role) {
 		rc = role_daemon(&c, argc, argv);
 	} else {

@@ -21,6 +21,7 @@ enum role_fd {
 
 int role_daemon(struct config *c, int argc, char **argv);
 int role_api(struct config *c);
+int role_net(struct config *c); /* descriptors of caisson/netrole.h */
 int role_check(struct config *c);
 
 /* uid and gid of the api process (config api_user, "caisson", else ROLE_UID_DEFAULT). */
