@@ -127,18 +127,19 @@ void jw_text_more(struct jw *w, const char *p, size_t n)
 
 	/* Fill the cut character byte by byte until it is whole or turns out to be bad. */
 	while (n && w->ncarry) {
+		enum utf8_kind kind;
+
 		w->carry[w->ncarry++] = *p;
-		if (utf8_next(w->carry, w->ncarry, &len) == UTF8_SHORT) {
-			p++;
-			n--;
-			continue;
-		}
-		if (len == w->ncarry) {
-			p++;
-			n--;
-		}
-		jw_chars(w, w->carry, len);
-		w->ncarry = 0;
+		kind = utf8_next(w->carry, w->ncarry, &len);
+		/* The byte that broke it begins something else and is looked at again. */
+		if (kind == UTF8_BAD)
+			jw_put(w, "\xef\xbf\xbd", 3);
+		else if (kind == UTF8_OK)
+			jw_put(w, w->carry, len);
+		if (kind != UTF8_SHORT)
+			w->ncarry = 0;
+		p += kind != UTF8_BAD;
+		n -= kind != UTF8_BAD;
 	}
 	left = jw_chars(w, p, n);
 	if (left)
