@@ -163,4 +163,34 @@ int http_ws_send(struct http_ws *ws, enum http_ws_op op, const void *p, size_t n
 void http_ws_close(struct http_ws *ws, uint16_t code, const char *reason);
 bool http_stopping(struct http_ws *ws); /* the server is shutting down: end with 1001 */
 
+/*
+ * ---- Socket.IO over a WebSocket: Engine.IO 4, one namespace, text, server to client only ----
+ *
+ *   server 0{open} ─► client 40{"token":…} ─► server 40{"sid":…} ─► 42[event, payload] …
+ *                                        └──► server 44{"message":…}, end
+ *
+ * The server pings; a client that does not answer in time is dropped, and so is one that lets
+ * its queue of events grow past a bound.
+ */
+struct sio_conn;
+
+struct sio_ops {
+	/*
+	 * The client's token ("" when it gave none); -1 refuses it with err->msg. On success the
+	 * caller keeps conn for sio_emit until disconnect. Runs on the connection's thread.
+	 */
+	int (*connect)(void *arg, struct sio_conn *conn, const char *token, struct err *err);
+	/* After it returns no sio_emit may be under way or begin. Only after a connect. */
+	void (*disconnect)(void *arg, struct sio_conn *conn);
+};
+
+/* Serve until the client leaves or the server stops; the body of an http_ws_fn. */
+void sio_serve(struct http_ws *ws, const struct sio_ops *ops, void *arg);
+
+/*
+ * Queue an event; json is the payload's text. Any thread, never blocks. A client whose queue is
+ * full is dropped. false: the event will not arrive.
+ */
+bool sio_emit(struct sio_conn *c, const char *event, const char *json);
+
 #endif

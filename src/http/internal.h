@@ -28,7 +28,7 @@
 #define HTTP_LINGER_MS	   2000
 #define HTTP_HEADERS_MAX   128
 #define HTTP_STACK	   (512u << 10)
-#define HTTP_POOL	   (96u << 10) /* libmicrohttpd's memory of a connection: head and buffers */
+#define HTTP_POOL	   (96u << 10) /* libmicrohttpd's memory of one connection */
 #define HTTP_BODY_RATE_MS  60000       /* from then on a body must come */
 #define HTTP_BODY_RATE_BPS 512	       /* at least this fast */
 #define HTTP_REQID_MAX	   64
@@ -37,9 +37,8 @@
 #define HTTP_OFFERED_MAX   16
 
 /*
- *          request line            head complete           body complete
+ *          request_line          request_begin          request_run
  *  IDLE ───────────────► HEAD ───────────────► BODY ───────────────► WORK ──► IDLE
- *   conn_line             request_begin         request_run           conn_idle
  *
  * IDLE and HEAD together have idle_timeout, BODY has a lowest rate, WORK has no limit here.
  */

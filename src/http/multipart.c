@@ -37,12 +37,34 @@ struct http_multipart {
 };
 
 /*
+ * The text of a parameter at p (past its '='), quotes and backslashes undone, into out unless
+ * that is NULL. Returns where it ends, NULL when it is too long.
+ */
+static const char *param_text(const char *p, char *out, size_t cap)
+{
+	bool quoted = *p == '"';
+	size_t n = 0;
+
+	for (p += quoted; *p && (quoted ? *p != '"' : !strchr("; \t", *p)); p++) {
+		if (quoted && *p == '\\' && (p[1] == '"' || p[1] == '\\'))
+			p++;
+		if (out && n + 1 >= cap)
+			return NULL;
+		if (out)
+			out[n++] = *p;
+	}
+	if (out)
+		out[n] = '\0';
+	return p;
+}
+
+/*
  * The value of parameter key in a header value such as `form-data; name="a"; filename=b`.
- * Backslash escapes in quotes are undone. Returns its length, -1 when absent, -2 when too long.
+ * Returns its length, -1 when absent, -2 when too long.
  */
 static int param_get(const char *value, const char *key, char *out, size_t cap)
 {
-	size_t key_len = strlen(key), n;
+	size_t key_len = strlen(key);
 	const char *p = strchr(value, ';');
 
 	while (p) {
@@ -51,28 +73,10 @@ static int param_get(const char *value, const char *key, char *out, size_t cap)
 		p += 1 + strspn(p + 1, " \t");
 		hit = strncasecmp(p, key, key_len) == 0 && p[key_len] == '=';
 		p += strcspn(p, "=;");
-		n = 0;
-		if (*p == '=' && *++p == '"') {
-			for (p++; *p && *p != '"'; p++) {
-				if (*p == '\\' && (p[1] == '"' || p[1] == '\\'))
-					p++;
-				if (hit && n + 1 >= cap)
-					return -2;
-				if (hit)
-					out[n++] = *p;
-			}
-		} else {
-			for (; *p && !strchr("; \t", *p); p++) {
-				if (hit && n + 1 >= cap)
-					return -2;
-				if (hit)
-					out[n++] = *p;
-			}
-		}
-		if (hit) {
-			out[n] = '\0';
-			return (int)n;
-		}
+		if (*p == '=')
+			p = param_text(p + 1, hit ? out : NULL, cap);
+		if (hit)
+			return p ? (int)strlen(out) : -2;
 		p = strchr(p, ';');
 	}
 	return -1;

@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 
-#include "http/socketio.h"
-
 #define EVENT_MAX (2u << 20) /* bytes of one payload */
 
 struct listener {
