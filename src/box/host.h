@@ -1,0 +1,70 @@
+/*
+ * host.h - inside of struct box_host, for the files of src/box alone.
+ */
+#ifndef CAISSON_BOX_HOST_H
+#define CAISSON_BOX_HOST_H
+
+#include <pthread.h>
+
+#include "box/box.h"
+#include "box/child.h"
+#include "box/files.h"
+#include "box/seccomp.h"
+#include "box/uids.h"
+
+#define HOST_CG_POOL_MAX 64
+#define HOST_DYING_MAX	 4096 /* groups waiting for rmdir; beyond, the caller removes itself */
+
+struct box_host {
+	struct box_config cfg; /* strings are owned copies */
+	char boot_id[40];
+	int run;   /* <run_dir> */
+	int boxes; /* <run_dir>/boxes */
+	int init;  /* sealed memfd with caisson-init */
+	char stage_root[128], stage_files[128];
+	struct cg_host cg;
+	struct uids *uids;
+	struct upper_store *uppers;
+	struct seccomp_filter filter, filter_nest;
+	struct host_files files;
+	const struct child_mask *mask[CHILD_MASKS_MAX]; /* those this kernel has */
+	size_t nmasks;
+
+	pthread_t janitor;
+	bool janitor_runs;
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t work, done;
+	char cg_ready[HOST_CG_POOL_MAX][CG_NAME_LEN];
+	unsigned ncg_ready;
+	char (*dying)[CG_NAME_LEN]; /* HOST_DYING_MAX */
+	unsigned ndying;
+	bool adopted; /* pools are filled only when leftovers can't be mistaken for theirs */
+	bool stop, wanted, working;
+};
+
+struct box_launcher {
+	struct box_host *host;
+	int boxes, layers, v2; /* as the host's, but opened in this thread's mount namespace */
+	int netns;	       /* to come back to */
+	void *stack;
+	struct child *child;
+	char stage[160]; /* own directory for the path fallback */
+};
+
+/* A child that does not die keeps its stack and struct for ever; the launcher gets new ones. */
+void launcher_abandon(struct box_launcher *l);
+
+int host_cg_claim(struct box_host *h, char ret[CG_NAME_LEN], struct err *err);
+/* Remove the group in the background. */
+void host_cg_bury(struct box_host *h, const char *name);
+int host_janitor_start(struct box_host *h, struct err *err);
+void host_janitor_stop(struct box_host *h);
+void host_janitor_wake(struct box_host *h);
+
+/* state.c: the file that lets the next runner adopt a box. */
+int box_state_write(struct box_host *h, const struct box *b, struct err *err);
+int box_state_read(struct box_host *h, const char *id, struct box *ret, struct err *err);
+uint64_t proc_start_ticks(pid_t pid); /* 0 when gone */
+void box_rundir_remove(struct box_host *h, const char *id);
+
+#endif

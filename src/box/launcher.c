@@ -1,0 +1,131 @@
+/*
+ * launcher.c - a thread that can start boxes: own mount namespace, own stack for children, and
+ * credentials that may take on a box's file ids without losing capabilities.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/path.h"
+#include "base/sys.h"
+#include "box/host.h"
+
+/* CAP_SYS_RESOURCE lets writes ignore quotas and reserves; the overlay must not inherit it. */
+static int launcher_caps(struct err *err)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "read capabilities");
+	data[0].effective &= ~(1u << CAP_SYS_RESOURCE);
+	data[0].permitted &= ~(1u << CAP_SYS_RESOURCE);
+	data[0].inheritable = data[1].inheritable = 0;
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "drop CAP_SYS_RESOURCE");
+	/* File ids change with every start; capabilities stay. */
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "set secure bits");
+	return 0;
+}
+
+static int launcher_dir(const char *path, const char *sub, struct err *err)
+{
+	char full[PATH_MAX];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s%s%s", path, sub ? "/" : "", sub ? sub : "");
+	fd = open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_errno(err, ERR_INTERNAL, errno, "open %s", full) : fd;
+}
+
+static int launcher_room(struct box_launcher *l, struct err *err)
+{
+	void *stack = mmap(NULL, CHILD_STACK_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | MAP_STACK, -1, 0);
+
+	l->child = calloc(1, sizeof(*l->child));
+	l->stack = stack == MAP_FAILED ? NULL : stack;
+	if (!l->child || !l->stack)
+		return err_set(err, ERR_NOMEM, "out of memory for a child's stack");
+	return 0;
+}
+
+void launcher_abandon(struct box_launcher *l)
+{
+	struct err err = {0};
+
+	if (launcher_room(l, &err) < 0)
+		log_error("%s", err.msg);
+}
+
+static int launcher_prepare(struct box_launcher *l, struct err *err)
+{
+	const struct box_config *cfg = &l->host->cfg;
+
+	if (unshare(CLONE_FS | CLONE_NEWNS) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "make a mount namespace");
+	umask(0);
+	/* Mounts can be cloned only when found in the own namespace: open everything again. */
+	l->boxes = launcher_dir(cfg->data_dir, "boxes", err);
+	if (l->boxes < 0)
+		return -1;
+	l->layers = launcher_dir(cfg->layers_dir, NULL, err);
+	if (l->layers < 0)
+		return -1;
+	l->v2 = launcher_dir(l->host->cg.v2_mount, l->host->cg.tree, err);
+	if (l->v2 < 0)
+		return -1;
+	l->netns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (l->netns < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "open the network namespace");
+	snprintf(l->stage, sizeof(l->stage), "%s/stage/l%d", cfg->run_dir, gettid());
+	if (mkdir(l->stage, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, ERR_INTERNAL, errno, "make %s", l->stage);
+	if (launcher_room(l, err) < 0)
+		return -1;
+	return launcher_caps(err);
+}
+
+struct box_launcher *box_launcher_open(struct box_host *h, struct err *err)
+{
+	struct box_launcher *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	l->host = h;
+	l->boxes = l->layers = l->v2 = l->netns = -1;
+	if (launcher_prepare(l, err) < 0) {
+		box_launcher_close(l);
+		return NULL;
+	}
+	return l;
+}
+
+void box_launcher_close(struct box_launcher *l)
+{
+	int *fd[] = {&l->boxes, &l->layers, &l->v2, &l->netns};
+
+	for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
+		if (*fd[i] >= 0)
+			close(*fd[i]);
+	}
+	if (l->stage[0])
+		path_remove_tree(AT_FDCWD, l->stage, NULL);
+	if (l->stack)
+		munmap(l->stack, CHILD_STACK_SIZE);
+	free(l->child);
+	free(l);
+}
