@@ -115,23 +115,21 @@ class Daemon:
             self.proc.wait(30)
 
     def close(self):
+        """End everything, whatever state a test left it in."""
         try:
-            self.on_exit = "destroy"
-            if self.proc and self.proc.poll() is not None and os.path.isdir(self.data_dir):
-                self._sweep()
             self.stop()
-        except (subprocess.TimeoutExpired, RuntimeError, OSError):
+            if self.on_exit == "keep" and os.path.exists(f"{self.data_dir}/instance"):
+                # What was kept, or survived a kill, ends with a daemon that destroys on its way out.
+                self.on_exit, self.env = "destroy", {}
+                self.start(env={"CAISSON_CRASH_AT": ""})
+                self.stop()
+        except (subprocess.TimeoutExpired, RuntimeError, OSError) as e:
+            print(f"daemon: {e}")
+        finally:
             if self.proc and self.proc.poll() is None:
                 self.proc.kill()
                 self.proc.wait(30)
-        finally:
             self._tear_down()
-
-    def _sweep(self):
-        """A daemon that was killed or left sandboxes: start it once more to end them."""
-        if any(os.listdir(p) for p in glob.glob(f"{self.run_dir}/boxes")):
-            self.env = {k: v for k, v in self.env.items() if k != "CAISSON_CRASH_AT"}
-            self.start()
 
     def _tear_down(self):
         for line in open("/proc/self/mountinfo", encoding="utf-8"):
