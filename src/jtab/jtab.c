@@ -255,7 +255,8 @@ void jt_release(const struct jt_table *t, void *out)
 
 bool jt_is_empty(const struct json_t *v)
 {
-	return json_is_object(v) ? json_object_size(v) == 0 : json_array_size(v) == 0;
+	return json_object_size(v) + json_array_size(v) == 0 &&
+	       (json_is_object(v) || json_is_array(v));
 }
 
 bool jt_is_object(const struct json_t *v)

@@ -6,7 +6,7 @@
 #include <openssl/sha.h>
 #include <string.h>
 
-#define MINUTES_MAX 52560000 /* a hundred years; the core has the real rules */
+#define MINUTES_MAX INT32_MAX /* the core has the rules; here is what a number may be at all */
 
 struct create_args {
 	struct sandbox_spec spec;
@@ -14,14 +14,14 @@ struct create_args {
 	int64_t gpu;
 	bool spot, kvm;
 	const char *proxy, *otel, *linked;
-	struct json_t *volumes, *build, *secrets;
+	struct json_t *volumes, *build, *secrets, *gpu_type;
 };
 
 #define AT(member) offsetof(struct create_args, member) /* offsetof needs the type as a token */
 
 static const struct jt_field create_fields[] = {
 	{"name", JT_STR, 0, AT(spec.name), 1, 128, NULL},
-	{"snapshot", JT_STR, 0, AT(spec.snapshot), 1, 256, NULL},
+	{"snapshot", JT_STR, 0, AT(spec.snapshot), 1, 128, NULL},
 	{"user", JT_STR, 0, AT(spec.user), 1, 63, NULL},
 	{"env", JT_KV, 0, AT(env), 0, 10000, NULL},
 	{"labels", JT_KV, 0, AT(labels), 0, 10000, NULL},
@@ -32,16 +32,16 @@ static const struct jt_field create_fields[] = {
 	{"outboundProxyUrl", JT_STR, 0, AT(proxy), 0, 4096, NULL},
 	{"otelEndpointOverride", JT_STR, 0, AT(otel), 0, 4096, NULL},
 	{"target", JT_STR, 0, AT(spec.target), 0, 63, NULL},
-	{"cpu", JT_INT, 0, AT(spec.cpu), 1, 100000, NULL},
-	{"gpu", JT_INT, 0, AT(gpu), 0, 100000, NULL},
+	{"cpu", JT_INT, 0, AT(spec.cpu), 1, INT32_MAX, NULL},
+	{"gpu", JT_INT, 0, AT(gpu), 0, 0, NULL},
+	{"gpuType", JT_JSON, 0, AT(gpu_type), 0, 0, NULL},
 	{"spot", JT_BOOL, 0, AT(spot), 0, 0, NULL},
-	{"memory", JT_INT, 0, AT(spec.memory_gib), 1, 1000000, NULL},
-	{"disk", JT_INT, 0, AT(spec.disk_gib), 1, 1000000, NULL},
+	{"memory", JT_INT, 0, AT(spec.memory_gib), 1, INT32_MAX, NULL},
+	{"disk", JT_INT, 0, AT(spec.disk_gib), 1, INT32_MAX, NULL},
 	{"autoStopInterval", JT_INT, 0, AT(spec.auto_stop_min), 0, MINUTES_MAX, NULL},
 	{"autoPauseInterval", JT_INT, 0, AT(spec.auto_pause_min), 0, MINUTES_MAX, NULL},
-	{"autoArchiveInterval", JT_INT, 0, AT(spec.auto_archive_min), 0, MINUTES_MAX, NULL},
-	{"autoDeleteInterval", JT_INT, 0, AT(spec.auto_delete_min), -MINUTES_MAX, MINUTES_MAX,
-	 NULL},
+	{"autoArchiveInterval", JT_INT, 0, AT(spec.auto_archive_min), 0, 43200, NULL},
+	{"autoDeleteInterval", JT_INT, 0, AT(spec.auto_delete_min), INT32_MIN, MINUTES_MAX, NULL},
 	{"ttlMinutes", JT_INT, 0, AT(spec.ttl_min), 0, MINUTES_MAX, NULL},
 	{"volumes", JT_JSON, 0, AT(volumes), 0, 0, NULL},
 	{"buildInfo", JT_JSON, 0, AT(build), 0, 0, NULL},
@@ -54,7 +54,7 @@ const struct jt_table daytona_create_table = {"CreateSandbox", create_fields,
 					      ARRAY_LEN(create_fields)};
 
 /* Refused aloud rather than ignored: who asks for it relies on it. */
-static int refuse_unbuilt(const struct create_args *a, struct err *err)
+static int refuse_unoffered(const struct create_args *a, struct err *err)
 {
 	const struct {
 		const char *name;
@@ -66,14 +66,15 @@ static int refuse_unbuilt(const struct create_args *a, struct err *err)
 		{"outboundProxyUrl", a->proxy && *a->proxy},
 		{"otelEndpointOverride", a->otel && *a->otel},
 		{"linkedSandbox", a->linked && *a->linked},
+		{"gpuType", a->gpu_type && !jt_is_empty(a->gpu_type)},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].set)
-			return err_set(err, ERR_NOT_BUILT, "%s: not built in this version",
+			return err_set(err, ERR_INVALID, "%s: not offered by this version",
 				       rows[i].name);
-	if (a->gpu > 0 || a->spot)
-		return err_set(err, ERR_INVALID, "gpu: this host offers no GPU");
+	if (a->spot)
+		return err_set(err, ERR_INVALID, "spot: only GPU sandboxes may be spot ones");
 	if (a->kvm)
 		return err_set(err, ERR_INVALID, "kvm: containers have no /dev/kvm");
 	return 0;
@@ -104,7 +105,7 @@ static int create_with(struct http_req *req, struct create_args *a, struct err *
 {
 	auto_sandbox struct sandbox s = {0};
 
-	if (refuse_unbuilt(a, err) < 0)
+	if (refuse_unoffered(a, err) < 0)
 		return -1;
 	take_idempotency(req, &a->spec);
 	if (sandbox_create(api_core(req), api_who(req), &a->spec, http_client_fd(req), &s, err) < 0)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define MINUTES_MAX 52560000 /* a hundred years; the core has the real rules */
+#define MINUTES_MAX INT32_MAX /* the core has the rules; here is what a number may be at all */
 
 static const char *id_of(struct http_req *req)
 {
@@ -142,7 +142,7 @@ int daytona_control_setAutoArchiveInterval(struct http_req *req, struct err *err
 
 int daytona_control_setAutoDeleteInterval(struct http_req *req, struct err *err)
 {
-	return set_timer(req, TIMER_DELETE, "interval", -MINUTES_MAX, err);
+	return set_timer(req, TIMER_DELETE, "interval", INT32_MIN, err);
 }
 
 int daytona_control_setTtl(struct http_req *req, struct err *err)
