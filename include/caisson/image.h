@@ -83,8 +83,8 @@ int image_job_start(struct image_store *s, int tar_fd, const struct image_limits
  * Take what the child has said; never blocks. 0 = still at work (*bytes and *files so far), 1 =
  * done, *ret is in the store and claimed; -1 = failed. After 1 or -1 call image_job_done.
  */
-int image_job_step(struct image_job *job, uint64_t *bytes, uint64_t *files,
-		   struct image_layer *ret, struct err *err);
+int image_job_step(struct image_job *job, uint64_t *bytes, uint64_t *files, struct image_layer *ret,
+		   struct err *err);
 /* Ends the child if it still runs, reaps it, closes fd. For a job never started: nothing. */
 void image_job_done(struct image_job *job);
 

@@ -93,9 +93,10 @@ static const int confine_calls[] = {
 
 pid_t confine_fork(struct err *err)
 {
-	const unsigned long flags =
-		CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID | SIGCHLD;
-	pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
+	struct clone_args args = {.flags =
+					  CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID,
+				  .exit_signal = SIGCHLD};
+	pid_t pid = (pid_t)sys_clone3(&args);
 
 	if (pid < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "fork the unpacker");

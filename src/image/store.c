@@ -168,7 +168,7 @@ int image_store_get(struct image_store *s, const char *id, struct image_layer *r
 {
 	auto_close int lock = -1;
 	struct image_layer l = {0};
-	char text[64];
+	char text[64], *end;
 
 	if (!image_layer_id_valid(id))
 		return err_set(err, ERR_INVALID, "layer: not 64 lower-case hex digits");
@@ -179,8 +179,10 @@ int image_store_get(struct image_store *s, const char *id, struct image_layer *r
 		return 0;
 	memcpy(l.id, id, sizeof(l.id));
 	/* The numbers are for display; a layer without them still works. */
-	if (path_read_at(s->meta, id, text, sizeof(text), NULL) > 0)
-		(void)!sscanf(text, "%" SCNu64 " %" SCNu64, &l.bytes, &l.files);
+	if (path_read_at(s->meta, id, text, sizeof(text), NULL) > 0) {
+		l.bytes = strtoull(text, &end, 10);
+		l.files = strtoull(end, NULL, 10);
+	}
 	if (store_claim(s, id, err) < 0)
 		return -1;
 	*ret = l;
