@@ -60,10 +60,10 @@ struct box_spec {
 /* Where the time of a start goes, in microseconds since its begin. */
 enum box_mark {
 	MARK_CLAIMED, /* uid range, cgroup, upper, network */
-	MARK_SOCKET,
 	MARK_CLONED,
 	MARK_MAPPED,
-	MARK_BUILT, /* overlay, /dev, files */
+	MARK_SOCKET, /* limits, agent socket, cgroup descriptor */
+	MARK_BUILT,  /* overlay, /dev, files */
 	MARK_ATTACHED,
 	MARK_EXEC, /* the child's own clock, just before execveat */
 	MARK_READY,

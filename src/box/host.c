@@ -95,9 +95,12 @@ static int host_dirs(struct box_host *h, struct err *err)
 	h->run = host_make_dir(h->cfg.run_dir, 0711, err);
 	if (h->run < 0)
 		return -1;
+	if (fchmod(h->run, 0711) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "chmod %s", h->cfg.run_dir);
 	for (size_t i = 0; i < ARRAY_LEN(sub); i++) {
 		/* The child, already a stranger here, walks to the stage: x for others. */
-		if (mkdirat(h->run, sub[i], 0711) < 0 && errno != EEXIST)
+		if ((mkdirat(h->run, sub[i], 0711) < 0 && errno != EEXIST) ||
+		    fchmodat(h->run, sub[i], 0711, 0) < 0)
 			return err_errno(err, ERR_INTERNAL, errno, "make %s/%s", h->cfg.run_dir,
 					 sub[i]);
 	}

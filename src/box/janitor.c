@@ -56,7 +56,8 @@ static void janitor_refill(struct box_host *h)
 		bool full;
 
 		pthread_mutex_lock(&h->lock);
-		full = h->stop || !h->adopted || h->ncg_ready >= MIN(h->cfg.cgroup_pool, HOST_CG_POOL_MAX);
+		full = h->stop || !h->adopted ||
+		       h->ncg_ready >= MIN(h->cfg.cgroup_pool, HOST_CG_POOL_MAX);
 		pthread_mutex_unlock(&h->lock);
 		if (full || cg_create(&h->cg, name, NULL) < 0)
 			break;

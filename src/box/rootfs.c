@@ -18,6 +18,7 @@
 #define ROOTFS_PATH_MAX 256
 
 /* Sources of one overlay: idmapped clones of the layers, and of the directory with the upper. */
+/* The clones themselves are owned by l->child->spent from birth. */
 struct sources {
 	int layer[PRIV_LAYERS_MAX];
 	size_t nlayers;
@@ -26,10 +27,6 @@ struct sources {
 
 static void sources_done(struct sources *s)
 {
-	for (size_t i = 0; i < s->nlayers; i++)
-		close(s->layer[i]);
-	if (s->box >= 0)
-		close(s->box);
 	if (s->upper >= 0)
 		close(s->upper);
 	if (s->work >= 0)
@@ -62,10 +59,12 @@ static int sources_open(struct box_launcher *l, const struct box_spec *s, int us
 		if (fd < 0)
 			return -1;
 		src->layer[src->nlayers++] = fd;
+		l->child->spent[l->child->nspent++] = fd;
 	}
 	src->box = source_open(l->boxes, s->id, userns, 0, err);
 	if (src->box < 0)
 		return -1;
+	l->child->spent[l->child->nspent++] = src->box;
 	src->upper = openat(src->box, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	src->work = openat(src->box, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (src->upper < 0 || src->work < 0)
@@ -151,6 +150,9 @@ static int overlay_create(int fs, bool durable, struct err *err)
 {
 	static const char *const off[] = {"redirect_dir", "metacopy", "index"};
 
+	if (sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", "overlay", 0) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "overlay source");
+
 	for (size_t i = 0; i < ARRAY_LEN(off); i++) {
 		if (sys_fsconfig(fs, FSCONFIG_SET_STRING, off[i], "off", 0) < 0)
 			return err_errno(err, ERR_INTERNAL, errno, "overlay option %s", off[i]);
@@ -160,6 +162,12 @@ static int overlay_create(int fs, bool durable, struct err *err)
 	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "create the overlay");
 	return 0;
+}
+
+static void spent_close(struct child *c)
+{
+	while (c->nspent)
+		close(c->spent[--c->nspent]);
 }
 
 static int overlay_build(struct box_launcher *l, const struct box_spec *s,
@@ -186,6 +194,8 @@ static int overlay_build(struct box_launcher *l, const struct box_spec *s,
 	if (rc == 0)
 		rc = overlay_create(fs, l->host->cfg.durable, err);
 	overlay_detach(l, attached);
+	if (attached)
+		spent_close(l->child); /* no longer detached mounts: nothing to move */
 	if (rc < 0)
 		return -1;
 	mnt = sys_fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV);

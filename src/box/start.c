@@ -87,9 +87,6 @@ static int start_check(const struct box_spec *s, struct err *err)
 static int start_claim(struct start *s, struct err *err)
 {
 	struct box_host *h = s->h;
-	const struct cg_limits limits = {.mem_bytes = s->spec->mem_bytes,
-					 .cpu_milli = s->spec->cpu_milli,
-					 .pids_max = s->spec->pids_max};
 
 	if (!s->spec->fresh && upper_check(h->uppers, s->spec->id, err) < 0)
 		return -1;
@@ -101,15 +98,23 @@ static int start_claim(struct start *s, struct err *err)
 	if (uids_claim(h->uids, &s->b->uid_base, err) < 0 || host_cg_claim(h, s->b->cg, err) < 0)
 		return -1;
 	host_janitor_wake(h);
-	if (cg_set_limits(&h->cg, s->b->cg, &limits, err) < 0 ||
-	    cg_delegate(&h->cg, s->b->cg, s->b->uid_base, err) < 0)
-		return -1;
 	box_crash_point("start.after_cgroup");
 	if (net_claim(h->cfg.net, s->spec->flags & PRIV_START_NET_BLOCK ? NET_BLOCK : 0,
 		      &s->b->lease, err) < 0)
 		return -1;
 	s->b->leased = true;
 	return 0;
+}
+
+static int start_limits(struct start *s, struct err *err)
+{
+	const struct cg_limits limits = {.mem_bytes = s->spec->mem_bytes,
+					 .cpu_milli = s->spec->cpu_milli,
+					 .pids_max = s->spec->pids_max};
+
+	if (cg_set_limits(&s->h->cg, s->b->cg, &limits, err) < 0)
+		return -1;
+	return cg_delegate(&s->h->cg, s->b->cg, s->b->uid_base, err);
 }
 
 /* The agent's socket is bound outside the box; pid 1 gets it listening already. */
@@ -147,13 +152,15 @@ static int start_socket(struct start *s, struct err *err)
  */
 static int start_cgroup_fd(struct start *s, struct err *err)
 {
-	auto_close int tree = sys_open_tree(
-		s->l->v2, s->b->cg, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	struct child *c = s->l->child;
+	int tree = sys_open_tree(s->l->v2, s->b->cg,
+				 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
 
 	if (tree < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "clone cgroup %s", s->b->cg);
-	s->l->child->fd[CFD_CGROUP] = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->l->child->fd[CFD_CGROUP] < 0)
+	c->spent[c->nspent++] = tree;
+	c->fd[CFD_CGROUP] = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->fd[CFD_CGROUP] < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "open cgroup %s", s->b->cg);
 	return 0;
 }
@@ -338,6 +345,8 @@ static void start_close(struct start *s)
 			close(c->fd[i]);
 		c->fd[i] = -1;
 	}
+	while (c->nspent)
+		close(c->spent[--c->nspent]);
 	if (s->status >= 0)
 		close(s->status);
 	s->status = -1;
@@ -360,22 +369,26 @@ static void start_undo(struct start *s)
 	box_end(s->h, s->b);
 }
 
+static int start_status(struct start *s, struct err *err)
+{
+	int pipe[2];
+
+	if (pipe2(pipe, O_CLOEXEC) < 0)
+		return err_errno(err, ERR_NOMEM, errno, "make a pipe");
+	s->status = pipe[0];
+	s->l->child->fd[CFD_STATUS] = pipe[1];
+	return 0;
+}
+
+/* The child is born early: its own steps run beside the parent's on another processor. */
 static int start_run(struct start *s, struct err *err)
 {
 	struct child *c = s->l->child;
-	int pipe[2];
 
 	start_child_init(s);
 	if (start_claim(s, err) < 0)
 		return -1;
 	start_mark(s, MARK_CLAIMED);
-	if (start_socket(s, err) < 0 || start_cgroup_fd(s, err) < 0)
-		return -1;
-	if (pipe2(pipe, O_CLOEXEC) < 0)
-		return err_errno(err, ERR_NOMEM, errno, "make a pipe");
-	s->status = pipe[0];
-	c->fd[CFD_STATUS] = pipe[1];
-	start_mark(s, MARK_SOCKET);
 	if (start_spawn(s, err) < 0)
 		return -1;
 	start_mark(s, MARK_CLONED);
@@ -384,6 +397,10 @@ static int start_run(struct start *s, struct err *err)
 		return -1;
 	child_go(c, GO_MAPPED);
 	start_mark(s, MARK_MAPPED);
+	if (start_limits(s, err) < 0 || start_socket(s, err) < 0 || start_cgroup_fd(s, err) < 0 ||
+	    start_status(s, err) < 0)
+		return -1;
+	start_mark(s, MARK_SOCKET);
 	if (start_build(s, err) < 0)
 		return -1;
 	child_go(c, GO_BUILT);
@@ -393,9 +410,7 @@ static int start_run(struct start *s, struct err *err)
 	child_go(c, GO_ATTACHED);
 	start_mark(s, MARK_ATTACHED);
 	s->b->start_ticks = proc_start_ticks(s->b->pid);
-	if (box_state_write(s->h, s->b, err) < 0)
-		return -1;
-	if (start_wait_ready(s, err) < 0)
+	if (box_state_write(s->h, s->b, err) < 0 || start_wait_ready(s, err) < 0)
 		return -1;
 	s->b->mark_us[MARK_EXEC] = (uint32_t)(c->exec_ns / 1000 - s->begin_us);
 	start_mark(s, MARK_READY);
