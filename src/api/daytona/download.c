@@ -36,30 +36,57 @@ struct range {
 	bool partial;
 };
 
-/* One "bytes=a-b", "bytes=a-" or "bytes=-n"; anything else means the whole file (RFC 9110). */
-static int range_parse(const char *text, uint64_t size, struct range *r, struct err *err)
+/* Digits at *p, which moves behind them; false without any or beyond 63 bits. */
+static bool take_number(const char **p, uint64_t *ret)
 {
-	uint64_t a = 0, b = 0;
-	int n = 0;
+	uint64_t v = 0;
+	size_t n = strspn(*p, "0123456789");
+
+	for (size_t i = 0; i < n; i++)
+		v = v * 10 + (uint64_t)((*p)[i] - '0');
+	*p += n;
+	*ret = v;
+	return n > 0 && n <= 18;
+}
+
+/*
+ * One "bytes=a-b", "bytes=a-" or "bytes=-n"; anything else means the whole file (RFC 9110). False
+ * when it starts beyond the end.
+ */
+static bool range_parse(const char *text, uint64_t size, struct range *r)
+{
+	uint64_t first = 0, last = UINT64_MAX - 1;
+	bool has_first, has_last;
 
 	*r = (struct range){.len = size};
-	if (!text || strchr(text, ','))
-		return 0;
-	if (sscanf(text, "bytes=%" SCNu64 "-%" SCNu64 "%n", &a, &b, &n) == 2 && !text[n] && a <= b)
-		r->len = b - a + 1;
-	else if (sscanf(text, "bytes=-%" SCNu64 "%n", &b, &n) == 1 && n && !text[n])
-		a = size - (r->len = MIN(b, size));
-	else if (sscanf(text, "bytes=%" SCNu64 "-%n", &a, &n) == 1 && n && !text[n])
-		r->len = UINT64_MAX;
-	else
-		return 0;
-	if (a >= size && size)
-		return err_set(err, ERR_INVALID, "Range: starts beyond the %" PRIu64 " bytes",
-			       size);
-	r->off = a;
-	r->len = MIN(r->len, size - a);
+	if (!text || strncmp(text, "bytes=", 6) != 0)
+		return true;
+	text += 6;
+	has_first = take_number(&text, &first);
+	if (*text++ != '-')
+		return true;
+	has_last = take_number(&text, &last);
+	if (*text || (!has_first && !has_last) || (has_first && has_last && last < first))
+		return true;
+	if (!has_first)
+		first = size - MIN(last, size);
+	if (!has_last || !has_first)
+		last = UINT64_MAX - 1;
+	if (first >= size)
+		return false;
+	r->off = first;
+	r->len = MIN(last - first + 1, size - first);
 	r->partial = true;
-	return 0;
+	return true;
+}
+
+static int reply_beyond(struct http_req *req, uint64_t size, struct err *err)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "bytes */%" PRIu64, size);
+	http_reply_header(req, "Content-Range", text);
+	return http_reply_empty(req, 416, err);
 }
 
 int daytona_toolbox_DownloadFile(struct http_req *req, struct err *err)
@@ -80,8 +107,9 @@ int daytona_toolbox_DownloadFile(struct http_req *req, struct err *err)
 		return -1;
 	size = info.size;
 	agent_info_done(&info);
-	if (range_parse(http_header(req, "Range"), size, &r, err) < 0 ||
-	    buf_adds(&name, "attachment", err) < 0 ||
+	if (!range_parse(http_header(req, "Range"), size, &r))
+		return reply_beyond(req, size, err);
+	if (buf_adds(&name, "attachment", err) < 0 ||
 	    disposition_add(&name, base_name(a.path), false, err) < 0)
 		return -1;
 	http_reply_header(req, "Content-Disposition", buf_str(&name));
