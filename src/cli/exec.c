@@ -107,6 +107,20 @@ static int on_signal(struct session *s, int sigfd, struct err *err)
 	return send_text(s, exec_msg_signal(sig), err);
 }
 
+/*
+ * Sending failed: a program that ended without reading its input has told so already, and those
+ * words are what counts.
+ */
+static int last_words(struct session *s, struct err *err)
+{
+	struct err later = {0};
+	if (wsock_read(&s->ws, on_message, s, &later) == 0 && s->ended) {
+		*err = (struct err){0};
+		return 0;
+	}
+	return -1;
+}
+
 static int pump(struct session *s, int sigfd, struct err *err)
 {
 	while (!s->ws.closed) {
@@ -124,10 +138,8 @@ static int pump(struct session *s, int sigfd, struct err *err)
 			return -1;
 		if (s->ended || s->ws.closed)
 			break;
-		if (p[2].revents && on_stdin(s, err) < 0)
-			return -1;
-		if (wsock_flush(&s->ws, err) < 0)
-			return -1;
+		if ((p[2].revents && on_stdin(s, err) < 0) || wsock_flush(&s->ws, err) < 0)
+			return last_words(s, err);
 	}
 	return s->ended ? 0 : err_set(err, ERR_UNAVAILABLE, "the connection broke");
 }
