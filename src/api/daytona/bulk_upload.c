@@ -1,6 +1,7 @@
 /*
- * bulk_upload.c - many files in one form (contract §3.10): for each i a part files[i].path, then
- * files[i].file. What goes wrong with one file is told with the others' success (B13).
+ * bulk_upload.c - many files in one form (contract §3.10): for each i a part files[i].path and,
+ * somewhere behind it, files[i].file; httpx sends all paths first. What goes wrong with one file is
+ * told with the others' success (B13).
  */
 #include "api/daytona/toolbox.h"
 
@@ -15,15 +16,22 @@ struct bulk_row {
 	uint64_t bytes;
 };
 
+/* A path that waits for its file; key is "files[3]". */
+struct bulk_path {
+	char key[32];
+	char *path; /* NULL: taken */
+};
+
 enum bulk_state { BULK_SKIP, BULK_PATH, BULK_FILE };
 
 struct bulk_upload {
 	struct upload_file file;
 	struct http_multipart *form;
 	char sandbox[CORE_NAME_MAX];
-	struct buf path;       /* value of the path part being read */
-	char key[64];	       /* "files[3]" the path belongs to */
-	bool has_path;	       /* path is whole and waits for its file */
+	struct buf path; /* value of the path part being read; of the file being written */
+	char key[32];	 /* of the path part being read */
+	struct bulk_path *wait;
+	size_t nwait, hint;    /* files come in the order of their paths, so look from hint on */
 	enum bulk_state state; /* of the part being read */
 	struct bulk_row *row;
 	size_t n, nerrors;
@@ -40,6 +48,9 @@ static void bulk_upload_free(void *arg)
 		free(u->row[i].path);
 		free(u->row[i].error);
 	}
+	for (size_t i = 0; i < u->nwait; i++)
+		free(u->wait[i].path);
+	free(u->wait);
 	free(u->row);
 	free(u);
 }
@@ -81,17 +92,53 @@ static enum bulk_state part_kind(const char *name, size_t *ret_n)
 	return strcmp(name + n - 5, ".file") == 0 ? BULK_FILE : BULK_SKIP;
 }
 
+static int wait_add(struct bulk_upload *u, struct err *err)
+{
+	struct bulk_path *w;
+
+	if (u->nwait == BULK_FILES_MAX)
+		return err_set(err, ERR_TOO_LARGE, "files: at most %d in one request",
+			       BULK_FILES_MAX);
+	w = realloc(u->wait, (u->nwait + 1) * sizeof(*w));
+	if (!w)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	u->wait = w;
+	w += u->nwait;
+	memcpy(w->key, u->key, sizeof(w->key));
+	w->path = strdup(buf_str(&u->path));
+	if (!w->path)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	u->nwait++;
+	return 0;
+}
+
+/* The path of key moves into u->path; false when none waits. */
+static bool wait_take(struct bulk_upload *u, const char *key, size_t nkey)
+{
+	for (size_t i = 0; i < u->nwait; i++) {
+		struct bulk_path *w = &u->wait[(u->hint + i) % u->nwait];
+
+		if (!w->path || strncmp(w->key, key, nkey) != 0 || w->key[nkey])
+			continue;
+		u->hint = (size_t)(w - u->wait) + 1;
+		buf_clear(&u->path);
+		buf_adds(&u->path, w->path, NULL);
+		free(TAKE_PTR(w->path));
+		return true;
+	}
+	return false;
+}
+
 static int begin_file(struct bulk_upload *u, const char *name, size_t nkey, struct err *err)
 {
 	struct err why = {0};
 
 	u->file.bytes = 0;
-	if (!u->has_path || strncmp(u->key, name, nkey) != 0 || u->key[nkey]) {
+	if (!wait_take(u, name, nkey)) {
 		u->state = BULK_SKIP;
 		err_set(&why, ERR_INVALID, "no path came before the file");
 		return add_row(u, name, &why, err);
 	}
-	u->has_path = false;
 	if (upload_open(&u->file, buf_str(&u->path), 0, &why) == 0)
 		return 0;
 	u->state = BULK_SKIP;
@@ -144,7 +191,8 @@ static int bulk_part_end(void *arg, struct err *err)
 	if (was == BULK_PATH && (!u->path.len || strlen(buf_str(&u->path)) != u->path.len))
 		return err_set(err, ERR_INVALID, "%s.path: must not be empty or hold a NUL",
 			       u->key);
-	u->has_path |= was == BULK_PATH;
+	if (was == BULK_PATH)
+		return wait_add(u, err);
 	if (was != BULK_FILE)
 		return 0;
 	upload_close(&u->file);
@@ -182,6 +230,18 @@ static void put_rows(struct jw *w, const struct bulk_upload *u)
 	jw_close(w, ']');
 }
 
+/* A path whose file never came is an error of that file. */
+static int wait_report(struct bulk_upload *u, struct err *err)
+{
+	struct err why = {0};
+
+	err_set(&why, ERR_INVALID, "no file came for the path");
+	for (size_t i = 0; i < u->nwait; i++)
+		if (u->wait[i].path && add_row(u, u->wait[i].path, &why, err) < 0)
+			return -1;
+	return 0;
+}
+
 static int bulk_end(void *arg, struct http_req *req, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
@@ -193,6 +253,8 @@ static int bulk_end(void *arg, struct http_req *req, struct err *err)
 		return -1;
 	if (u->n == 0)
 		return err_set(err, ERR_INVALID, "files: at least one is required");
+	if (wait_report(u, err) < 0)
+		return -1;
 	jw_init(&w, &b);
 	jw_open(&w, '{');
 	put_rows(&w, u);
