@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -158,17 +160,35 @@ static void child_mounts(const struct agentbox *b)
 		_exit(83);
 }
 
-static _Noreturn void child_main(const struct agentbox *b, int listener, int status, int cgroup,
-				 int mapped)
+static void clone3_refuse(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0 /* nr */),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {.len = ARRAY_LEN(code), .filter = code};
+
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0)
+		_exit(85);
+}
+
+struct child_fds {
+	int listener, status, cgroup, mapped;
+};
+
+static _Noreturn void child_main(const struct agentbox *b, unsigned flags,
+				 const struct child_fds *fds)
 {
 	int exe = open(INIT_PATH, O_RDONLY | O_CLOEXEC), from[3], null;
 	char *none[] = {NULL}, go;
 
-	from[0] = fcntl(listener, F_DUPFD, 20);
-	from[1] = fcntl(status, F_DUPFD, 20);
-	from[2] = cgroup >= 0 ? fcntl(cgroup, F_DUPFD, 20) : -1;
+	from[0] = fcntl(fds->listener, F_DUPFD, 20);
+	from[1] = fcntl(fds->status, F_DUPFD, 20);
+	from[2] = fds->cgroup >= 0 ? fcntl(fds->cgroup, F_DUPFD, 20) : -1;
 	exe = fcntl(exe, F_DUPFD_CLOEXEC, 20);
-	if (read(mapped, &go, 1) != 1 || syscall(SYS_setgroups, 0, NULL) < 0 ||
+	if (read(fds->mapped, &go, 1) != 1 || syscall(SYS_setgroups, 0, NULL) < 0 ||
 	    syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		_exit(80);
 	child_mounts(b);
@@ -182,6 +202,8 @@ static _Noreturn void child_main(const struct agentbox *b, int listener, int sta
 	for (int cap = 0; cap < 64; cap++)
 		if (!(DOCKER_CAPS >> cap & 1))
 			prctl(PR_CAPBSET_DROP, cap);
+	if (flags & AGENTBOX_NO_CLONE3)
+		clone3_refuse();
 	signal(SIGPIPE, SIG_IGN); /* must not reach the commands */
 	sys_execveat(exe, "", (char *[]){"caisson-init", NULL}, none, AT_EMPTY_PATH);
 	_exit(84);
@@ -259,7 +281,7 @@ int agentbox_start(struct agentbox *b, unsigned flags)
 					CLONE_NEWUTS | SIGCHLD,
 				0, 0, 0, 0);
 	if (b->pid == 0)
-		child_main(b, listener, status[1], cgroup, mapped[0]);
+		child_main(b, flags, &(struct child_fds){listener, status[1], cgroup, mapped[0]});
 	close(status[1]);
 	child_admit(b, mapped[1]);
 	close(mapped[0]);

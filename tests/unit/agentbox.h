@@ -19,6 +19,7 @@ enum agentbox_flag {
 	AGENTBOX_CGROUP = 1 << 0,    /* delegate a cgroup v2 directory, where there is one */
 	AGENTBOX_NO_SHELL = 1 << 1,  /* as a distroless image */
 	AGENTBOX_NO_PASSWD = 1 << 2, /* nor /etc/group */
+	AGENTBOX_NO_CLONE3 = 1 << 3, /* ENOSYS from seccomp, as in a real sandbox */
 };
 
 struct agentbox {

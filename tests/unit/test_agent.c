@@ -33,6 +33,12 @@ static int box_cgroup(void **state)
 	return agentbox_start(&box, AGENTBOX_CGROUP);
 }
 
+static int box_filtered(void **state)
+{
+	(void)state;
+	return agentbox_start(&box, AGENTBOX_CGROUP | AGENTBOX_NO_CLONE3);
+}
+
 static int box_end(void **state)
 {
 	(void)state;
@@ -682,7 +688,9 @@ int main(void)
 		return 0;
 	}
 	failed = cmocka_run_group_tests_name("plain", plain, box_plain, box_end);
-	if (agentbox_cgroup_possible())
+	if (agentbox_cgroup_possible()) {
 		failed += cmocka_run_group_tests_name("cgroup", cgroup, box_cgroup, box_end);
+		failed += cmocka_run_group_tests_name("filtered", cgroup, box_filtered, box_end);
+	}
 	return failed + cmocka_run_group_tests_name("bare", bare, box_bare, box_end);
 }
