@@ -15,7 +15,8 @@
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <string.h>
 
-#define TABLE "caisson"
+#define TABLE	   "caisson"
+#define ELEM_BATCH 24 /* messages of about 140 bytes: well below NL_BATCH_BYTES */
 
 struct elem {
 	const char *set;
@@ -110,17 +111,24 @@ int net_elem_open(struct net *n, uint32_t slot, bool add, struct err *err)
 	return nl_commit(&b, &n->nft, add ? "open a lease" : "shut a lease", err);
 }
 
-int net_elem_forget(struct net *n, const struct net_node *node, struct err *err)
+int net_elem_forget(struct net *n, const struct net_node *list, struct err *err)
 {
 	struct net_ids ids;
 	struct nl_batch b;
+	int r = 0;
 
-	net_ids(n, node->slot, &ids);
 	nl_begin(&b, &n->nft, true);
-	if (node->open)
-		open_add(&b, ids.ifindex, false, 0);
-	known_add(&b, &ids, NULL, n->v6, false, 0);
-	return nl_commit(&b, &n->nft, "forget a lease", err);
+	for (; list; list = list->next) {
+		net_ids(n, list->slot, &ids);
+		known_add(&b, &ids, NULL, n->v6, false, 0);
+		if (list->next && b.n + 3 <= ELEM_BATCH)
+			continue;
+		/* A batch that fails is all undone: what stays is found by the next audit. */
+		if (nl_commit(&b, &n->nft, "forget leases", err) < 0)
+			r = -1;
+		nl_begin(&b, &n->nft, true);
+	}
+	return r;
 }
 
 struct dump {

@@ -42,7 +42,9 @@
 #define NET_POOL_DEFAULT  16
 #define NET_POOL_MAX	  1024
 #define NET_CLAIM_WAIT_MS 15000 /* most a claim waits while the pool is empty */
-#define NET_TICK_MS	  2000	/* forwarding of the outside is looked at this often */
+#define NET_TICK_MS	  250 /* forwarding of the outside and the dead are looked at this often */
+#define NET_IDLE_MS	  60000
+#define NET_LINGER_MS	  30000 /* then a released interface is removed by force */
 
 /* What follows from a slot. */
 struct net_ids {
@@ -57,6 +59,7 @@ struct net_node {
 	uint32_t slot;
 	int netns;
 	bool open; /* has its element in the set "open" */
+	int64_t dead_ms;
 	struct net_node *next;
 };
 
@@ -154,8 +157,8 @@ void net_nft_remove_outside(struct net *n);
 /* net_elem.c: set elements as raw netlink. The caller holds nft_lock. */
 int net_elem_known(struct net *n, const struct net_ids *ids, bool add, struct err *err);
 int net_elem_open(struct net *n, uint32_t slot, bool add, struct err *err);
-/* All elements of a lease; absent ones are fine. */
-int net_elem_forget(struct net *n, const struct net_node *node, struct err *err);
+/* What made the leases of a list known; they are open no more. */
+int net_elem_forget(struct net *n, const struct net_node *list, struct err *err);
 /* Bring the elements of an adopted lease to what they should be. */
 int net_elem_sync(struct net *n, uint32_t slot, bool open, struct err *err);
 /* The element of one set that belongs to an interface. */
@@ -164,6 +167,9 @@ int net_elem_remove(struct net *n, const char *set, uint32_t ifindex, struct err
 int net_elem_dump(struct net *n, const char *set, uint32_t **ret, size_t *ret_n, struct err *err);
 /* Forget the connections that carry this mark. */
 int net_flows_flush(struct nl_sock *ct, uint32_t mark, struct err *err);
+
+/* net_bury.c: released leases whose interface is gone lose their elements and flows. */
+void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *ct);
 
 /* net_pool.c */
 int net_pool_start(struct net *n, struct err *err);

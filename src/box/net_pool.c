@@ -112,18 +112,6 @@ static void maker_make(struct net *n, struct nl_sock *rt)
 	pthread_cond_signal(&n->have);
 }
 
-/* The flows of a released lease: cut already, since its elements are gone; now freed. */
-static void maker_bury(struct net *n, struct nl_sock *ct)
-{
-	struct net_node *node = n->dead;
-
-	n->dead = node->next;
-	pthread_mutex_unlock(&n->lock);
-	net_flows_flush(ct, node->slot + NET_INDEX_BASE, NULL);
-	free(node);
-	pthread_mutex_lock(&n->lock);
-}
-
 static bool maker_wanted(const struct net *n)
 {
 	if (n->make_failed_ms && clock_mono_ms() - n->make_failed_ms < MAKE_BACKOFF_MS)
@@ -145,6 +133,13 @@ static void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t ms)
 	pthread_cond_timedwait(c, m, &ts);
 }
 
+static int64_t maker_patience(const struct net *n, bool first)
+{
+	if (n->make_failed_ms)
+		return MAKE_BACKOFF_MS;
+	return first ? NET_TICK_MS : NET_IDLE_MS;
+}
+
 static void maker_loop(struct net *n, bool first, struct nl_sock *rt, struct nl_sock *ct)
 {
 	int64_t ticked = clock_mono_ms();
@@ -153,15 +148,13 @@ static void maker_loop(struct net *n, bool first, struct nl_sock *rt, struct nl_
 	while (!n->stop) {
 		if (maker_wanted(n))
 			maker_make(n, rt);
-		else if (n->dead)
-			maker_bury(n, ct);
 		else
-			cond_wait_ms(&n->want, &n->lock,
-				     n->make_failed_ms ? MAKE_BACKOFF_MS : NET_TICK_MS);
+			cond_wait_ms(&n->want, &n->lock, maker_patience(n, first));
 		if (first && clock_mono_ms() - ticked >= NET_TICK_MS) {
 			ticked = clock_mono_ms();
 			pthread_mutex_unlock(&n->lock);
 			net_uplink_tick(n, rt);
+			net_bury(n, rt, ct);
 			pthread_mutex_lock(&n->lock);
 		}
 	}
@@ -235,8 +228,8 @@ void net_pool_stop(struct net *n)
 	for (; n->nmakers; n->nmakers--)
 		pthread_join(n->maker[n->nmakers - 1], NULL);
 	pthread_mutex_lock(&n->nft_lock);
-	for (struct net_node *p = n->ready; p; p = p->next)
-		net_elem_forget(n, p, NULL);
+	net_elem_forget(n, n->ready, NULL);
+	net_elem_forget(n, n->dead, NULL);
 	pthread_mutex_unlock(&n->nft_lock);
 	list_free(TAKE_PTR(n->ready));
 	list_free(TAKE_PTR(n->dead));
@@ -311,15 +304,17 @@ void net_release(struct net *n, struct net_lease *lease)
 	if (!node)
 		return;
 	pthread_mutex_lock(&n->nft_lock);
-	net_elem_forget(n, node, NULL);
+	if (node->open)
+		net_elem_open(n, node->slot, false, NULL);
+	node->open = false;
 	pthread_mutex_unlock(&n->nft_lock);
 	if (node->netns >= 0)
 		close(node->netns);
 	node->netns = -1;
+	node->dead_ms = clock_mono_ms();
 	pthread_mutex_lock(&n->lock);
 	node->next = n->dead;
 	n->dead = node;
-	pthread_cond_signal(&n->want);
 	pthread_mutex_unlock(&n->lock);
 }
 
