@@ -35,16 +35,18 @@ struct core_config {
 	unsigned max_sandboxes;	 /* live ones of the daemon; 0 = none */
 	uint64_t output_max;	 /* bytes of collected output of a one-shot exec, default 64 MiB */
 	bool destroy_on_exit;
+	unsigned max_cpu, max_memory_gib, max_disk_gib; /* of one sandbox; 0: 4, 8, 10 */
 };
 
 struct core *core_open(const struct core_config *cfg, struct err *err);
-/* Attach the runner, reconcile records with what lives, get the default image, start timers. */
+/* Take the runner (core_close frees it), reconcile records with what lives, get the default image, start timers. */
 int core_attach(struct core *c, struct runner *r, struct err *err);
 /* Events the runner reports; arg is the core. */
 void core_runner_events(struct core *c, struct runner_events *ret);
 bool core_ready(struct core *c, char *why, size_t cap); /* false: why holds the reason */
 /* The settings core_open copied (region, version, output_max, …); lives as long as the core. */
 const struct core_config *core_settings(const struct core *c);
+uint64_t core_output_max(struct core *c); /* the configured output_max, for sinks that collect */
 /* End: finish or destroy sandboxes by configuration, close. */
 void core_close(struct core *c);
 
@@ -190,6 +192,9 @@ int sandbox_start(struct core *c, const struct caller *who, const char *id_or_na
 		  struct sandbox *ret, struct err *err);
 int sandbox_stop(struct core *c, const struct caller *who, const char *id_or_name, bool force,
 		 int client, struct sandbox *ret, struct err *err);
+/* A sandbox in error that is recoverable is started again, with its files where it had any. */
+int sandbox_recover(struct core *c, const struct caller *who, const char *id_or_name, int client,
+		    struct sandbox *ret, struct err *err);
 /* Answers at once (state destroying or destroyed); cleaning is in the background. */
 int sandbox_delete(struct core *c, const struct caller *who, const char *id_or_name,
 		   struct sandbox *ret, struct err *err);
