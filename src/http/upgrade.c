@@ -188,11 +188,11 @@ const char *http_ws_offered(struct http_req *req, size_t i)
 
 	if (i >= HTTP_OFFERED_MAX)
 		return NULL;
+	if (req->offered[i])
+		return req->offered[i];
 	MHD_get_connection_values(req->mhd, MHD_HEADER_KIND, offer_scan_one, &o);
-	if (!o.at)
-		return NULL;
-	free(req->offered[i]);
-	req->offered[i] = strndup(o.at, o.len);
+	if (o.at)
+		req->offered[i] = strndup(o.at, o.len);
 	return req->offered[i];
 }
 

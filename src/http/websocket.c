@@ -291,6 +291,11 @@ static int ws_wait(struct http_ws *ws, int64_t deadline_ms, struct err *err)
 int http_ws_recv(struct http_ws *ws, struct buf *b, size_t max, int64_t deadline_ms,
 		 struct err *err)
 {
+	struct err unread;
+
+	/* The texts go to the peer too, thus are needed even when the caller does not care. */
+	if (!err)
+		err = &unread;
 	if (ws->peer_closed)
 		return err_set(err, ERR_GONE, "the connection is closed");
 	for (;;) {
