@@ -36,6 +36,10 @@ DAEMON_OBJ := $(call obj,$(DAEMON_SRC)) $(BUILD)/obj/gen/routes.o $(BUILD)/obj/g
 MAIN_OBJ := $(call obj,$(MAIN_SRC))
 CLI_OBJ := $(call obj,$(CLI_SRC))
 
+# V=1 shows whole command lines.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
+
 .DEFAULT_GOAL := all
 .PHONY: all help
 all: $(BUILD)/caissond $(BUILD)/caisson $(BUILD)/caisson-init ## build the three programs
@@ -47,10 +51,12 @@ $(BUILD)/libcaisson.a: $(DAEMON_OBJ)
 	@rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/caissond: $(MAIN_OBJ) $(BUILD)/libcaisson.a
-	$(CC) $(LDFLAGS) -o $@ $(MAIN_OBJ) $(BUILD)/libcaisson.a $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(MAIN_OBJ) $(BUILD)/libcaisson.a $(LIBS)
 
 $(BUILD)/caisson: $(CLI_OBJ)
-	$(CC) $(LDFLAGS) -o $@ $^ $(CLI_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLI_LIBS)
 
 # pid 1 of every sandbox: static and small, since each page it touches is paid per sandbox.
 INIT_CFLAGS := $(CFLAGS_common) -Os -static -fno-pie -no-pie -fno-asynchronous-unwind-tables \
@@ -58,23 +64,26 @@ INIT_CFLAGS := $(CFLAGS_common) -Os -static -fno-pie -no-pie -fno-asynchronous-u
 	-idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu
 $(BUILD)/caisson-init: $(INIT_SRC) $(wildcard src/init/*.h src/wire/*.h src/base/*.h)
 	@mkdir -p $(@D)
-	$(MUSL_CC) $(INIT_CFLAGS) -o $@ $(INIT_SRC) -Wl,--gc-sections -Wl,-z,noexecstack -s
+	$(call say,LD,$@)
+	$(Q)$(MUSL_CC) $(INIT_CFLAGS) -o $@ $(INIT_SRC) -Wl,--gc-sections -Wl,-z,noexecstack -s
 
 $(BUILD)/obj/%.o: src/%.c $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/gen/routes.c $(BUILD)/gen/routes.h &: tools/apigen $(wildcard openapi/*.json)
 	@mkdir -p $(@D)
-	tools/apigen --out $(BUILD)/gen openapi/*.json
+	$(Q)tools/apigen --out $(BUILD)/gen openapi/*.json
 
 $(BUILD)/gen/migrations.c: tools/embed-migrations $(wildcard migrations/*.sql)
 	@mkdir -p $(@D)
-	tools/embed-migrations migrations > $@.tmp && mv $@.tmp $@
+	$(Q)tools/embed-migrations migrations > $@.tmp && mv $@.tmp $@
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 include $(wildcard mk/*.mk)
