@@ -153,7 +153,7 @@ static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct
 	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
-		return err_errno(err, ERR_INTERNAL, errno, "unlink %s", name);
+		return err_errno(err, err_code_of_errno(errno), errno, "unlink %s", name);
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
 	if (depth > PATH_DEPTH_MAX)
@@ -161,7 +161,7 @@ static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct
 			       PATH_DEPTH_MAX);
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "open %s", name);
+		return err_errno(err, err_code_of_errno(errno), errno, "open %s", name);
 	dir = fdopendir(fd);
 	if (!dir) {
 		close(fd);
@@ -176,7 +176,7 @@ static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct
 			return -1;
 	}
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return err_errno(err, ERR_INTERNAL, errno, "rmdir %s", name);
+		return err_errno(err, err_code_of_errno(errno), errno, "rmdir %s", name);
 	return 0;
 }
 
@@ -185,6 +185,8 @@ int path_remove_tree(int dirfd, const char *name, struct err *err)
 	struct stat st;
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : err_errno(err, ERR_INTERNAL, errno, "stat %s", name);
+		return errno == ENOENT
+			       ? 0
+			       : err_errno(err, err_code_of_errno(errno), errno, "stat %s", name);
 	return tree_remove(dirfd, name, st.st_dev, 0, err);
 }
