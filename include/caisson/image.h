@@ -29,6 +29,11 @@ struct image_limits {
 	uint32_t ratio_max;  /* unpacked over packed, beyond the first 256 MiB: 250 */
 	uint32_t depth_max;  /* components of a path: 128 */
 	int64_t time_max_ms; /* 30 min */
+	/*
+	 * Not a ceiling: the archive is one layer of several, and what it hides of those below is
+	 * kept in the overlay's form (0/0 devices, trusted.overlay.opaque). Its id is another one.
+	 */
+	bool stacked;
 };
 
 struct image_layer {
@@ -91,7 +96,8 @@ void image_job_done(struct image_job *job);
 typedef void (*image_progress_fn)(void *arg, uint64_t bytes, uint64_t files);
 
 /* The three above in a row; blocks. Finds a known archive file without reading it. */
-int image_import(struct image_store *s, int tar_fd, const struct image_limits *limits,
-		 image_progress_fn progress, void *arg, struct image_layer *ret, struct err *err);
+int image_store_import(struct image_store *s, int tar_fd, const struct image_limits *limits,
+		       image_progress_fn progress, void *arg, struct image_layer *ret,
+		       struct err *err);
 
 #endif

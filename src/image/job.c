@@ -116,12 +116,13 @@ void image_job_done(struct image_job *job)
 	*job = (struct image_job)IMAGE_JOB_INIT;
 }
 
-int image_import(struct image_store *s, int tar_fd, const struct image_limits *limits,
-		 image_progress_fn progress, void *arg, struct image_layer *ret, struct err *err)
+int image_store_import(struct image_store *s, int tar_fd, const struct image_limits *limits,
+		       image_progress_fn progress, void *arg, struct image_layer *ret,
+		       struct err *err)
 {
 	struct image_job job = IMAGE_JOB_INIT;
 	uint64_t bytes = 0, files = 0;
-	int rc = image_store_get_by_file(s, tar_fd, ret, err);
+	int rc = limits->stacked ? 0 : image_store_get_by_file(s, tar_fd, ret, err);
 
 	if (rc != 0)
 		return rc < 0 ? -1 : 0;

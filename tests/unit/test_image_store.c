@@ -88,7 +88,7 @@ static struct image_layer import_ok(struct image_store *s, int fd)
 	struct image_layer l = {0};
 	struct err err = {0};
 
-	if (image_import(s, fd, &limits, NULL, NULL, &l, &err) < 0)
+	if (image_store_import(s, fd, &limits, NULL, NULL, &l, &err) < 0)
 		fail_msg("%s", err.msg);
 	return l;
 }
@@ -229,7 +229,7 @@ static void c16_failed_import_leaves_nothing(void **state)
 	tar_file(&t, "../outside", "evil");
 	tar_end(&t);
 	fd = tar_fd(&t);
-	assert_int_equal(image_import(f->store[0], fd, &limits, NULL, NULL, &l, &err), -1);
+	assert_int_equal(image_store_import(f->store[0], fd, &limits, NULL, NULL, &l, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_non_null(strstr(err.msg, "upwards"));
 	close(fd);
@@ -256,7 +256,8 @@ static void limits_hold_across_the_processes(void **state)
 		struct err err = {0};
 
 		assert_int_equal(
-			image_import(f->store[0], fd, &rows[i].limits, NULL, NULL, &l, &err), -1);
+			image_store_import(f->store[0], fd, &rows[i].limits, NULL, NULL, &l, &err),
+			-1);
 		assert_int_equal(err.code, ERR_LIMIT);
 		assert_non_null(strstr(err.msg, rows[i].says));
 	}
@@ -272,7 +273,7 @@ static void import_that_gets_no_more_bytes_ends_by_its_limit(void **state)
 	int p[2];
 
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	assert_int_equal(image_import(f->store[0], p[0], &limits, NULL, NULL, &l, &err), -1);
+	assert_int_equal(image_store_import(f->store[0], p[0], &limits, NULL, NULL, &l, &err), -1);
 	assert_int_equal(err.code, ERR_LIMIT);
 	close(p[0]);
 	close(p[1]);
