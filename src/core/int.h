@@ -168,8 +168,8 @@ int stop_submit(struct core *c, struct slot *taken, bool force, struct op **ret,
 
 /* ---- sandbox_create.c ---- */
 /* Start the box of a row and wait for its agent; on failure nothing of it is left running. */
-int box_start(struct core *c, const struct sandbox_row *row, bool fresh, struct runner_started *ret,
-	      struct err *err);
+int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
+		   struct runner_started *ret, struct err *err);
 int live_take(struct core *c, struct err *err);
 void live_drop(struct core *c);
 

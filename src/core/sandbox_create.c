@@ -151,8 +151,8 @@ static uint32_t nofile_limit(void)
 	return CORE_NOFILE;
 }
 
-int box_start(struct core *c, const struct sandbox_row *row, bool fresh, struct runner_started *ret,
-	      struct err *err)
+int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
+		   struct runner_started *ret, struct err *err)
 {
 	const char *layer[] = {row->layer};
 	char host[64], path[108];
@@ -195,7 +195,7 @@ static int create_run(struct core *c, struct slot *slot, struct err *err)
 
 	if (got <= 0 || row.s.state != SB_CREATING)
 		return got < 0 ? -1 : 0; /* deleted before it began */
-	if (box_start(c, &row, true, &rs, err) < 0) {
+	if (core_box_start(c, &row, true, &rs, err) < 0) {
 		struct err gone = {0};
 
 		if (c->run->ops->remove(c->run, slot->id, &gone) < 0)

@@ -43,7 +43,7 @@ static int start_run(struct core *c, struct slot *slot, struct err *err)
 	fresh = row.s.ip4[0] == '\0';
 	if (fresh)
 		c->run->ops->remove(c->run, slot->id, NULL);
-	if (box_start(c, &row, fresh, &rs, err) < 0) {
+	if (core_box_start(c, &row, fresh, &rs, err) < 0) {
 		start_failed(c, slot->id, err);
 		return -1;
 	}
