@@ -16,8 +16,9 @@
  *   KILL        {str id}    all processes dead, runtime gone   {}
  *   DELETE      {str id}    as KILL; upper moved to the trash  {}   (emptied in the background)
  *   STATS       {str id}                                       {stats}
- *   LIST        {}                                             {u32 n, (str id, u32 pid)…,
- *                                                               u32 m, (str upper id)…}
+ *   LIST        {u8 what (0 live, 1 uppers), str after}        {u32 n, (str id, u32 pid)…}
+ *               ids greater than after ("" first), ascending,
+ *               at most PRIV_LIST_PAGE; fewer than that: the end
  *   NET         {str id, u32 flags}   live policy change       {}
  *   IMPORT      {u64 max_bytes} + 1 fd (tar, any compression)  {str layer, u64 bytes, u64 files}
  *   DEFAULT     {}  unpack --default-image if need be          {str layer, u64 bytes, u64 files}
@@ -37,6 +38,7 @@
 
 #define PRIV_PROTO_VERSION 1
 #define PRIV_MSG_MAX	   (128u << 10)
+#define PRIV_LIST_PAGE	   1000
 #define PRIV_LAYERS_MAX	   48 /* the overlay is squashed beyond (design §4.9) */
 #define PRIV_LAYER_ID_LEN  65 /* sha-256 in lower-case hex with its NUL */
 
