@@ -14,6 +14,8 @@
 #include "base/sys.h"
 #include "image/tree_set.h"
 
+#define TREE_OPAQUE_MAX (4u << 20)
+
 struct tree_time {
 	char *path;
 	struct timespec mtime;
@@ -27,13 +29,14 @@ static int tree_errno(struct err *err, const char *what, const char *path)
 	return err_errno(err, code, errno, "%s %s", what, path);
 }
 
-int tree_init(struct tree *t, int root, struct err *err)
+int tree_init(struct tree *t, int root, bool stacked, struct err *err)
 {
 	auto_closedir DIR *dir = NULL;
 	struct dirent *ent;
 	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	*t = (struct tree){.root = root, .parent = -1};
+	*t = (struct tree){.root = root, .parent = -1, .stacked = stacked};
+	buf_init(&t->opaque, TREE_OPAQUE_MAX);
 	if (fd < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "open the tree");
 	dir = fdopendir(fd);
@@ -61,24 +64,24 @@ void tree_done(struct tree *t)
 		free(t->time[i].path);
 	free(t->time);
 	tree_set_done(&t->own);
+	buf_done(&t->opaque);
 	t->time = NULL;
 	t->ntimes = 0;
 }
 
-/* Note fd's inode as ours; only a layer over another one ever asks. */
+/* Note fd's inode as ours; only what lies over another layer ever asks. */
 static int tree_own(struct tree *t, int fd, const char *name, struct err *err)
 {
 	struct stat st;
 
-	if (!t->layered)
+	if (!t->layered && !t->stacked)
 		return 0;
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
 		return tree_errno(err, "stat", name);
 	return tree_set_add(&t->own, st.st_ino, err);
 }
 
-/* Make way for a new thing at name. */
-static int tree_clear(struct tree *t, int parent, const char *name, struct err *err)
+int tree_clear(struct tree *t, int parent, const char *name, struct err *err)
 {
 	if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -114,6 +117,19 @@ static int tree_check_depth(struct tree *t, int fd, struct err *err)
 		       TREE_DEPTH_MAX);
 }
 
+/* Make a directory where something else was; over a whiteout of ours it hides what is below. */
+static int tree_mkdir(struct tree *t, int parent, const char *path, const char *base, mode_t mode,
+		      struct err *err)
+{
+	bool hidden = tree_is_hidden(t, parent, base);
+
+	if (tree_clear(t, parent, base, err) < 0)
+		return -1;
+	if (mkdirat(parent, base, mode) < 0)
+		return tree_errno(err, "make directory", path);
+	return hidden ? tree_add_opaque(t, path, err) : 0;
+}
+
 /* One component, never a link, and never upwards even if name.c had let ".." pass. */
 static int tree_open_step(int prev, const char *base)
 {
@@ -138,19 +154,16 @@ static int tree_step(struct tree *t, int prev, const char *path, const char *bas
 			close(fd);
 			return -1;
 		}
-		if (tree_clear(t, prev, base, err) < 0)
-			return -1;
 	} else if (errno != ENOENT) {
 		return tree_errno(err, "open", path);
 	}
-	if (mkdirat(prev, base, 0755) < 0)
-		return tree_errno(err, "make directory", path);
+	if (tree_mkdir(t, prev, path, base, 0755, err) < 0)
+		return -1;
 	fd = tree_open_step(prev, base);
 	return fd >= 0 ? fd : tree_errno(err, "open", path);
 }
 
-/* Walk to the directory `path`, making what is missing. */
-static int tree_walk(struct tree *t, const char *path, struct err *err)
+int tree_walk(struct tree *t, const char *path, bool own, struct err *err)
 {
 	char part[PATH_MAX];
 	auto_close int at = openat(t->root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -170,7 +183,7 @@ static int tree_walk(struct tree *t, const char *path, struct err *err)
 			return -1;
 		close(at);
 		at = next;
-		if (tree_own(t, at, "", err) < 0)
+		if (own && tree_own(t, at, "", err) < 0)
 			return -1;
 		part[i] = path[i];
 		base = i + 1;
@@ -190,7 +203,7 @@ static int tree_parent(struct tree *t, const struct image_name *n, struct err *e
 	path[len] = '\0';
 	if (t->parent >= 0 && !t->parent_stale && strcmp(path, t->parent_path) == 0)
 		return t->parent;
-	fd = tree_walk(t, path, err);
+	fd = tree_walk(t, path, true, err);
 	if (fd < 0)
 		return -1;
 	tree_forget_parent(t);
@@ -243,10 +256,8 @@ int tree_make_dir(struct tree *t, const struct image_name *n, struct err *err)
 		return tree_errno(err, "make directory", n->path);
 	fd = tree_open_dir(parent, base);
 	if (fd < 0) {
-		if (tree_clear(t, parent, base, err) < 0)
+		if (tree_mkdir(t, parent, n->path, base, 0700, err) < 0)
 			return -1;
-		if (mkdirat(parent, base, 0700) < 0)
-			return tree_errno(err, "make directory", n->path);
 		fd = tree_open_dir(parent, base);
 	}
 	if (fd < 0)

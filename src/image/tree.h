@@ -6,6 +6,10 @@
  * no directory is replaced by one (C5). Symlinked parents are followed inside the root, as
  * layers on merged-/usr images need, but never to a real depth beyond TREE_DEPTH_MAX, so that
  * any tree we make can be removed again.
+ *
+ * A stacked tree is one layer of an overlay. What it hides of the layers below is written down in
+ * the overlay's form: a 0/0 device in place of a name, and the list of opaque directories, which
+ * the worker marks since the unpacker may not set trusted attributes.
  */
 #ifndef CAISSON_IMAGE_TREE_H
 #define CAISSON_IMAGE_TREE_H
@@ -17,6 +21,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "image/name.h"
 
@@ -33,6 +38,8 @@ struct tree_set {
 struct tree {
 	int root;
 	bool layered; /* root held a lower layer before: whiteouts spare what is our own */
+	bool stacked;
+	struct buf opaque; /* of a stacked tree: names of directories, each with its NUL */
 	struct tree_set own;
 	int parent; /* last parent used, and its name; or -1 */
 	bool parent_stale;
@@ -49,7 +56,7 @@ struct tree_meta {
 };
 
 /* Takes no ownership of root. */
-int tree_init(struct tree *t, int root, struct err *err);
+int tree_init(struct tree *t, int root, bool stacked, struct err *err);
 void tree_done(struct tree *t);
 
 /* Return a descriptor of the new thing, open for writing, or of the directory. */

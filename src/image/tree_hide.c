@@ -4,7 +4,7 @@
  * Over a lower layer a whiteout hides what that layer had and never what its own layer brings,
  * in whatever order the two come (C1). In an archive unpacked into an empty root there is no
  * lower layer: a whiteout then hides what stood before it in the archive, which is what layers
- * put behind one another mean.
+ * put behind one another mean. A stacked tree hides nothing itself: it says what is hidden.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -114,6 +114,66 @@ static int hide_contents(struct tree *t, int dirfd, int depth, struct err *err)
 	return 0;
 }
 
+bool tree_is_hidden(const struct tree *t, int parent, const char *name)
+{
+	struct stat st;
+
+	return t->stacked && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISCHR(st.st_mode);
+}
+
+int tree_add_opaque(struct tree *t, const char *path, struct err *err)
+{
+	return buf_add(&t->opaque, path, strlen(path) + 1, err);
+}
+
+/* Is path, or a directory above it, already hidden by this layer? */
+static bool hide_is_moot(const struct tree *t, const char *path)
+{
+	char part[PATH_MAX];
+
+	for (size_t i = 1;; i++) {
+		if (path[i - 1] == '\0')
+			return false;
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (tree_is_hidden(t, t->root, part))
+			return true;
+	}
+}
+
+static int hide_stacked(struct tree *t, const struct image_name *n, struct err *err)
+{
+	bool opaque = n->kind == IMAGE_NAME_OPAQUE;
+	const char *base = n->path + n->base;
+	char dir[PATH_MAX];
+	size_t len = opaque ? strlen(n->path) : n->base ? n->base - 1 : 0;
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (!*n->path)
+		return err_set(err, ERR_INVALID, "archive: a layer hides all below it at once");
+	if (hide_is_moot(t, n->path))
+		return 0;
+	memcpy(dir, n->path, len);
+	dir[len] = '\0';
+	/* Not as our own: the directory may itself be hidden later, and is then gone (C3). */
+	fd = tree_walk(t, dir, false, err);
+	if (fd < 0)
+		return -1;
+	if (opaque)
+		return tree_add_opaque(t, n->path, err);
+	if (fstatat(fd, base, &st, AT_SYMLINK_NOFOLLOW) == 0 && tree_set_has(&t->own, st.st_ino))
+		return S_ISDIR(st.st_mode) ? tree_add_opaque(t, n->path, err) : 0;
+	if (tree_clear(t, fd, base, err) < 0)
+		return -1;
+	if (mknodat(fd, base, S_IFCHR, 0) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "hide %s", n->path);
+	return 0;
+}
+
 /* A whiteout in a directory that isn't there (C3) hides nothing, and makes no directory. */
 int tree_hide(struct tree *t, const struct image_name *n, struct err *err)
 {
@@ -122,6 +182,8 @@ int tree_hide(struct tree *t, const struct image_name *n, struct err *err)
 	size_t len = opaque ? strlen(n->path) : n->base ? n->base - 1 : 0;
 	auto_close int fd = -1;
 
+	if (t->stacked)
+		return hide_stacked(t, n, err);
 	memcpy(dir, n->path, len);
 	dir[len] = '\0';
 	fd = path_open_in(t->root, len ? dir : ".", O_RDONLY | O_DIRECTORY, 0, NULL);

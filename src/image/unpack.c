@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "image/name.h"
 #include "image/tree.h"
 
@@ -322,8 +323,8 @@ static int unpack_all(struct unpack *u, int tar_fd, struct err *err)
 	return tree_finish(&u->tree, err);
 }
 
-int unpack_tar(int tar_fd, int root, const struct image_limits *limits, image_progress_fn progress,
-	       void *arg, struct unpack_stats *ret, struct err *err)
+int unpack_tar(int tar_fd, int root, int opaque_fd, const struct image_limits *limits,
+	       image_progress_fn progress, void *arg, struct unpack_stats *ret, struct err *err)
 {
 	struct unpack u = {.limits = *limits, .progress = progress, .arg = arg};
 	locale_t utf8, old = (locale_t)0;
@@ -331,13 +332,15 @@ int unpack_tar(int tar_fd, int root, const struct image_limits *limits, image_pr
 
 	unpack_limits_fill(&u.limits);
 	u.deadline_ms = clock_mono_ms() + u.limits.time_max_ms;
-	if (tree_init(&u.tree, root, err) < 0)
+	if (tree_init(&u.tree, root, opaque_fd >= 0, err) < 0)
 		return -1;
 	/* In a UTF-8 locale pax names pass as they are; in "C" libarchive refuses them. */
 	utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 	if (utf8)
 		old = uselocale(utf8);
 	rc = unpack_all(&u, tar_fd, err);
+	if (rc == 0 && opaque_fd >= 0)
+		rc = fd_write_all(opaque_fd, buf_str(&u.tree.opaque), u.tree.opaque.len, 0, err);
 	archive_read_free(u.ar);
 	tree_done(&u.tree);
 	if (utf8) {

@@ -27,8 +27,11 @@ struct unpack_stats {
 /* The ceilings with defaults put in. */
 void unpack_limits_fill(struct image_limits *l);
 
-/* Blocks until the end of the archive. root is not taken. progress may be NULL. */
-int unpack_tar(int tar_fd, int root, const struct image_limits *limits, image_progress_fn progress,
-	       void *arg, struct unpack_stats *ret, struct err *err);
+/*
+ * Blocks until the end of the archive. root is not taken. progress may be NULL. opaque_fd = -1, or
+ * makes a stacked tree (see tree.h) and gets the names of its opaque directories, each with a NUL.
+ */
+int unpack_tar(int tar_fd, int root, int opaque_fd, const struct image_limits *limits,
+	       image_progress_fn progress, void *arg, struct unpack_stats *ret, struct err *err);
 
 #endif

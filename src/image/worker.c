@@ -10,10 +10,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -31,6 +34,7 @@ struct worker {
 	struct image_limits limits;
 	int tar, report; /* borrowed */
 	int feed, said;	 /* to and from the unpacker */
+	int opaque;	 /* its list of opaque directories, or -1 */
 	pid_t child;
 	int64_t deadline_ms;
 	EVP_MD_CTX *sha;
@@ -60,9 +64,10 @@ static void child_progress(void *arg, uint64_t bytes, uint64_t files)
 }
 
 /* The unpacker's whole life. */
-static _Noreturn void child_main(int feed, int said, int root, const struct image_limits *l)
+static _Noreturn void child_main(int feed, int said, int root, int opaque,
+				 const struct image_limits *l)
 {
-	const int keep[] = {feed, said, root};
+	const int keep[] = {feed, said, root, opaque};
 	struct child_progress progress = {.fd = said};
 	struct unpack_stats st = {0};
 	struct err err = {0};
@@ -75,7 +80,7 @@ static _Noreturn void child_main(int feed, int said, int root, const struct imag
 	confine_close_others(keep, ARRAY_LEN(keep));
 	fd = confine_enter(root, l->bytes_max, &err);
 	close(root);
-	if (fd < 0 || unpack_tar(feed, fd, l, child_progress, &progress, &st, &err) < 0) {
+	if (fd < 0 || unpack_tar(feed, fd, opaque, l, child_progress, &progress, &st, &err) < 0) {
 		report_send_err(said, &err);
 		_exit(1);
 	}
@@ -99,7 +104,7 @@ static int worker_spawn(struct worker *w, int root, struct err *err)
 	(void)!fcntl(feed[1], F_SETPIPE_SZ, PIPE_BYTES);
 	w->child = confine_fork(err);
 	if (w->child == 0)
-		child_main(feed[0], said[1], root, &w->limits);
+		child_main(feed[0], said[1], root, w->opaque, &w->limits);
 	w->feed = feed[1];
 	w->said = said[0];
 	close(feed[0]);
@@ -223,13 +228,23 @@ static int worker_drain(struct worker *w, struct err *err)
 	return rc;
 }
 
+/* The same archive is two layers: whole, and as one of a stack. */
+static int worker_digest_start(struct worker *w, struct err *err)
+{
+	static const char stacked[] = "caisson stacked layer\n";
+
+	if (EVP_DigestInit_ex(w->sha, EVP_sha256(), NULL) != 1 ||
+	    (w->limits.stacked && EVP_DigestUpdate(w->sha, stacked, sizeof(stacked) - 1) != 1))
+		return err_set(err, ERR_INTERNAL, "digest the archive");
+	return 0;
+}
+
 static int worker_digest(struct worker *w, char id[PRIV_LAYER_ID_LEN], struct err *err)
 {
 	unsigned char md[32];
 	unsigned n = sizeof(md);
 
-	if (EVP_DigestFinal_ex(w->sha, md, &n) != 1 || n != sizeof(md) ||
-	    EVP_DigestInit_ex(w->sha, EVP_sha256(), NULL) != 1)
+	if (EVP_DigestFinal_ex(w->sha, md, &n) != 1 || n != sizeof(md))
 		return err_set(err, ERR_INTERNAL, "digest the archive");
 	for (size_t i = 0; i < sizeof(md); i++)
 		snprintf(id + 2 * i, 3, "%02x", md[i]);
@@ -246,10 +261,37 @@ static void worker_reap(struct worker *w)
 	w->child = -1;
 }
 
+/* Names that are no directories (any more) are the unpacker's own loss. */
+static int worker_mark_opaque(struct worker *w, int root, struct err *err)
+{
+	auto_buf struct buf list = BUF_INIT(8u << 20);
+	struct stat st;
+
+	if (w->opaque < 0)
+		return 0;
+	if (fstat(w->opaque, &st) < 0 || !buf_reserve(&list, (size_t)st.st_size + 1, err))
+		return err_set(err, ERR_LIMIT, "archive: too many opaque directories");
+	if (pread(w->opaque, list.data, (size_t)st.st_size, 0) != st.st_size)
+		return err_set(err, ERR_INTERNAL, "read the opaque directories");
+	list.data[st.st_size] = '\0';
+	for (const char *p = list.data; p < list.data + st.st_size; p += strlen(p) + 1) {
+		auto_close int fd =
+			path_open_in(root, p, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, NULL);
+
+		if (fd >= 0 && fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0) < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "mark an opaque directory");
+	}
+	return 0;
+}
+
 /* Unpack into root (a fresh directory), and leave the tree on the disk. */
 static int worker_unpack(struct worker *w, int root, struct image_layer *ret, struct err *err)
 {
 	w->taken = 0;
+	if (worker_digest_start(w, err) < 0)
+		return -1;
+	if (w->limits.stacked && (w->opaque = memfd_create("opaque", MFD_CLOEXEC)) < 0)
+		return err_errno(err, ERR_NOMEM, errno, "list of opaque directories");
 	if (worker_spawn(w, root, err) < 0)
 		return -1;
 	while (!w->ended)
@@ -258,6 +300,8 @@ static int worker_unpack(struct worker *w, int root, struct image_layer *ret, st
 	/* Nobody may write any more before the tree gets its name. */
 	worker_reap(w);
 	if (worker_drain(w, err) < 0 || worker_digest(w, ret->id, err) < 0)
+		return -1;
+	if (worker_mark_opaque(w, root, err) < 0)
 		return -1;
 	ret->bytes = w->last.bytes;
 	ret->files = w->last.files;
@@ -270,8 +314,10 @@ static int worker_unpack(struct worker *w, int root, struct image_layer *ret, st
 static int worker_known(struct worker *w, struct image_layer *ret, struct err *err)
 {
 	char id[PRIV_LAYER_ID_LEN];
-	int rc;
+	int rc = worker_digest_start(w, err);
 
+	if (rc < 0)
+		return -1;
 	do {
 		rc = worker_take(w, err);
 	} while (rc > 0);
@@ -303,14 +349,14 @@ static int worker_import(struct worker *w, struct image_layer *ret, struct err *
 static int worker_run(struct worker *w, struct image_layer *ret, struct err *err)
 {
 	char key[STORE_KEY_LEN], after[STORE_KEY_LEN];
-	bool keyed = store_key_of(w->tar, key);
+	bool keyed = !w->limits.stacked && store_key_of(w->tar, key);
 	struct stat st;
 
 	w->is_file = fstat(w->tar, &st) == 0 && S_ISREG(st.st_mode);
 	w->deadline_ms = clock_mono_ms() + w->limits.time_max_ms;
 	w->buf = malloc(PUMP_BYTES);
 	w->sha = EVP_MD_CTX_new();
-	if (!w->buf || !w->sha || EVP_DigestInit_ex(w->sha, EVP_sha256(), NULL) != 1)
+	if (!w->buf || !w->sha)
 		return err_set(err, ERR_NOMEM, "out of memory for an import");
 	if (worker_import(w, ret, err) < 0)
 		return -1;
@@ -326,6 +372,7 @@ _Noreturn void worker_main(struct image_store *s, int tar_fd, const struct image
 			   .limits = *limits,
 			   .tar = tar_fd,
 			   .report = report_fd,
+			   .opaque = -1,
 			   .feed = -1,
 			   .said = -1,
 			   .child = -1};

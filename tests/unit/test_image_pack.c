@@ -78,7 +78,7 @@ static void every_compression_is_read(void **state)
 		struct unpack_stats st;
 		auto_close int fd = packed_fd(filters[i], 5000, false);
 
-		assert_int_equal(unpack_tar(fd, s->root, &limits, NULL, NULL, &st, NULL), 0);
+		assert_int_equal(unpack_tar(fd, s->root, -1, &limits, NULL, NULL, &st, NULL), 0);
 		assert_int_equal(stat_of(s, "f").st_size, 5000);
 	}
 }
@@ -90,7 +90,7 @@ static void sparse_file_stays_sparse(void **state)
 	struct unpack_stats st;
 	auto_close int fd = packed_fd(archive_write_add_filter_none, 64 << 20, true);
 
-	assert_int_equal(unpack_tar(fd, s->root, &limits, NULL, NULL, &st, NULL), 0);
+	assert_int_equal(unpack_tar(fd, s->root, -1, &limits, NULL, NULL, &st, NULL), 0);
 	assert_int_equal(stat_of(s, "f").st_size, 64 << 20);
 	assert_true(stat_of(s, "f").st_blocks * 512 < 1 << 20);
 	assert_true(st.bytes < 1 << 20);
@@ -104,7 +104,7 @@ static void bomb_is_stopped_by_its_ratio(void **state)
 	struct err err = {0};
 	auto_close int fd = packed_fd(archive_write_add_filter_zstd, 300 << 20, false);
 
-	assert_int_equal(unpack_tar(fd, s->root, &limits, NULL, NULL, &st, &err), -1);
+	assert_int_equal(unpack_tar(fd, s->root, -1, &limits, NULL, NULL, &st, &err), -1);
 	assert_int_equal(err.code, ERR_LIMIT);
 	assert_non_null(strstr(err.msg, "times its size"));
 }

@@ -46,7 +46,7 @@ static int unpack_within(struct scratch *s, struct tarball *t, struct image_limi
 
 	tar_end(t);
 	fd = tar_fd(t);
-	return unpack_tar(fd, s->root, &limits, NULL, NULL, st, err);
+	return unpack_tar(fd, s->root, -1, &limits, NULL, NULL, st, err);
 }
 
 static void unpack_ok(struct scratch *s, struct tarball *t)
@@ -489,12 +489,12 @@ static void damaged_or_empty_input_is_refused(void **state)
 	unpack_fails(s, &t, ERR_INVALID);
 	unpack_fails(s, &t, ERR_INVALID);
 	fd = memfd_create("empty", MFD_CLOEXEC);
-	assert_int_equal(unpack_tar(fd, s->root, &limits, NULL, NULL, &st, &err), -1);
+	assert_int_equal(unpack_tar(fd, s->root, -1, &limits, NULL, NULL, &st, &err), -1);
 	close(fd);
 	tar_add(&t, .name = "cut", .type = '0', .data = "x", .raw_size = "00000100000");
 	t.len -= 100;
 	fd = tar_fd(&t);
-	assert_int_equal(unpack_tar(fd, s->root, &limits, NULL, NULL, &st, &err), -1);
+	assert_int_equal(unpack_tar(fd, s->root, -1, &limits, NULL, NULL, &st, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
 	close(fd);
 }
