@@ -13,7 +13,7 @@ BOX_BIN := $(patsubst tests/box/%.c,$(BUILD)/tests/box/%,$(BOX_SRC))
 BOX_HELP := $(filter-out $(BOX_SRC),$(wildcard tests/box/*.c))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,build/fuzz/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-TEST_CFLAGS = $(CFLAGS) -Itests -Itests/lib -Wno-missing-prototypes \
+TEST_CFLAGS = $(CFLAGS) -Itests -Itests/lib -Wno-missing-prototypes -Wno-unused-result \
 	-DTEST_BUILD='"$(abspath $(BUILD))"' -DTEST_TOP='"$(CURDIR)"' -MMD -MP -MF $@.d
 
 $(BUILD)/tests/test_cli_%: tests/unit/test_cli_%.c $(TEST_CLI_OBJ) $(BUILD)/libcaisson.a
