@@ -46,7 +46,6 @@ void core_runner_events(struct core *c, struct runner_events *ret);
 bool core_ready(struct core *c, char *why, size_t cap); /* false: why holds the reason */
 /* The settings core_open copied (region, version, output_max, …); lives as long as the core. */
 const struct core_config *core_settings(const struct core *c);
-uint64_t core_output_max(struct core *c); /* the configured output_max, for sinks that collect */
 /* End: finish or destroy sandboxes by configuration, close. */
 void core_close(struct core *c);
 

@@ -151,11 +151,6 @@ bool core_ready(struct core *c, char *why, size_t cap)
 	return ready;
 }
 
-uint64_t core_output_max(struct core *c)
-{
-	return c->cfg.output_max;
-}
-
 int host_now(struct core *c, struct runner_host *ret, struct err *err)
 {
 	struct runner_host h;

@@ -1,0 +1,565 @@
+/*
+ * test_core_life.c - create, start, stop, delete and their races, over the fake runner.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "unit/corebox.h"
+
+static int setup(void **state)
+{
+	struct corebox *b = calloc(1, sizeof(*b));
+
+	corebox_init(b);
+	corebox_open(b);
+	*state = b;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	corebox_done(*state);
+	free(*state);
+	return 0;
+}
+
+static bool nothing_left(void *arg)
+{
+	struct corebox *b = arg;
+
+	return fake_uppers(b->fake) == 0;
+}
+
+static void create_is_started_with_defaults(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec(NULL);
+	struct err err = {0};
+	struct sandbox s;
+
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	assert_int_equal(s.desired, SB_STARTED);
+	assert_string_equal(s.name, s.id);
+	assert_string_equal(s.snapshot, "caisson-small");
+	assert_string_equal(s.user, "daytona");
+	assert_int_equal(s.cpu, 1);
+	assert_int_equal(s.memory_gib, 1);
+	assert_int_equal(s.disk_gib, 3);
+	assert_int_equal(s.auto_stop_min, 15);
+	assert_int_equal(s.auto_archive_min, 10080);
+	assert_int_equal(s.auto_delete_min, -1);
+	assert_true(fake_is_live(b->fake, s.id));
+	sandbox_done(&s);
+}
+
+static void start_gives_the_runner_the_limits(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("x_1.y");
+	struct runner_start rs;
+	struct err err = {0};
+	struct sandbox s;
+
+	spec.cpu = 2;
+	spec.memory_gib = 3;
+	spec.disk_gib = 4;
+	spec.network_block_all = true;
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), 0);
+	fake_last_start(b->fake, &rs);
+	assert_int_equal(rs.cpu_milli, 2000);
+	assert_int_equal(rs.mem_bytes, 3ull << 30);
+	assert_int_equal(rs.disk_bytes, 4ull << 30);
+	assert_int_equal(rs.flags, PRIV_START_NET_BLOCK);
+	assert_true(rs.pids_max >= 1024);
+	assert_true(rs.nofile >= PRIV_NOFILE_MIN);
+	assert_string_equal(s.snapshot, "");
+	sandbox_done(&s);
+}
+
+static void duplicate_name_is_conflict_that_names_the_id(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("box");
+	struct err err = {0};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), -1);
+	assert_int_equal(err.code, ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, id));
+}
+
+static void name_is_free_at_once_after_delete(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox s;
+	char id[ID_LEN], again[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_delete(b->core, &b->who, "box", &s, NULL), 0);
+	assert_true(s.state == SB_DESTROYING || s.state == SB_DESTROYED);
+	sandbox_done(&s);
+	corebox_create(b, "box", again);
+	assert_string_not_equal(id, again);
+}
+
+static void stop_start_keeps_the_upper(void **state)
+{
+	struct corebox *b = *state;
+	struct err err = {0};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_stop(b->core, &b->who, id, false, -1, &s, &err), 0);
+	assert_int_equal(s.state, SB_STOPPED);
+	assert_int_equal(s.desired, SB_STOPPED);
+	sandbox_done(&s);
+	assert_false(fake_is_live(b->fake, id));
+	assert_int_equal(fake_uppers(b->fake), 1);
+	assert_int_equal(sandbox_start(b->core, &b->who, "box", -1, &s, &err), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	sandbox_done(&s);
+	assert_true(fake_is_live(b->fake, id));
+}
+
+static void start_on_started_changes_nothing(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_start(b->core, &b->who, id, -1, &s, NULL), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	sandbox_done(&s);
+	assert_int_equal(fake_count(b->fake, FAKE_START), 1);
+}
+
+static void stop_on_stopped_is_refused_with_the_state(void **state)
+{
+	struct corebox *b = *state;
+	struct err err = {0};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_stop(b->core, &b->who, id, true, -1, &s, NULL), 0);
+	sandbox_done(&s);
+	assert_int_equal(sandbox_stop(b->core, &b->who, id, true, -1, &s, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_non_null(strstr(err.msg, "stopped"));
+}
+
+static void ephemeral_goes_when_stopped(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("box");
+	struct sandbox s;
+	char id[ID_LEN];
+
+	spec.auto_delete_min = 0;
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, NULL), 0);
+	memcpy(id, s.id, ID_LEN);
+	sandbox_done(&s);
+	assert_int_equal(sandbox_stop(b->core, &b->who, id, false, -1, &s, NULL), 0);
+	assert_true(s.state == SB_DESTROYING || s.state == SB_DESTROYED);
+	sandbox_done(&s);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 3000));
+	assert_true(corebox_until(nothing_left, b, 3000));
+}
+
+static void e3_failed_create_is_error_with_reason_and_no_resources(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("box");
+	struct sandbox s;
+
+	fake_fail(b->fake, FAKE_START, 1, ERR_INTERNAL);
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, NULL), 0);
+	assert_int_equal(s.state, SB_ERROR);
+	assert_true(s.recoverable);
+	assert_non_null(strstr(s.error_reason, "told to fail"));
+	sandbox_done(&s);
+	assert_int_equal(fake_uppers(b->fake), 0);
+	assert_int_equal(sandbox_start(b->core, &b->who, "box", -1, &s, NULL), -1);
+	assert_int_equal(sandbox_recover(b->core, &b->who, "box", -1, &s, NULL), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	assert_string_equal(s.error_reason, "");
+	sandbox_done(&s);
+}
+
+static void error_is_deletable(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("box");
+	struct sandbox s;
+	char id[ID_LEN];
+
+	fake_fail(b->fake, FAKE_START, 1, ERR_INTERNAL);
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, NULL), 0);
+	memcpy(id, s.id, ID_LEN);
+	sandbox_done(&s);
+	assert_int_equal(sandbox_delete(b->core, &b->who, id, &s, NULL), 0);
+	sandbox_done(&s);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 3000));
+}
+
+static void hold_ends_with_the_transitional_state(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("box");
+	int64_t began;
+	struct sandbox s;
+
+	corebox_close(b);
+	b->cfg.hold_ms = 100;
+	corebox_open(b);
+	fake_delay(b->fake, FAKE_START, 600);
+	began = clock_mono_ms();
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, NULL), 0);
+	assert_in_range(clock_mono_ms() - began, 90, 500);
+	assert_int_equal(s.state, SB_CREATING);
+	assert_true(corebox_wait_state(b, s.id, SB_STARTED, 3000));
+	sandbox_done(&s);
+}
+
+struct creator {
+	struct corebox *b;
+	const char *name;
+	pthread_t thread;
+	int rc;
+	struct sandbox s;
+	struct err err;
+};
+
+static void *create_thread(void *arg)
+{
+	struct creator *c = arg;
+	struct sandbox_spec spec = corebox_spec(c->name);
+
+	c->rc = sandbox_create(c->b->core, &c->b->who, &spec, -1, &c->s, &c->err);
+	return NULL;
+}
+
+static bool has_row(void *arg)
+{
+	return corebox_state(arg, "box") == SB_CREATING;
+}
+
+static void e1_delete_while_creating_ends_destroyed(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	fake_delay(b->fake, FAKE_START, 300);
+	pthread_create(&c.thread, NULL, create_thread, &c);
+	assert_true(corebox_until(has_row, b, 3000));
+	assert_int_equal(sandbox_delete(b->core, &b->who, "box", &s, NULL), 0);
+	assert_int_equal(s.state, SB_DESTROYING);
+	memcpy(id, s.id, ID_LEN);
+	sandbox_done(&s);
+	pthread_join(c.thread, NULL);
+	if (c.rc == 0)
+		sandbox_done(&c.s);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 3000));
+	assert_true(corebox_until(nothing_left, b, 3000));
+	assert_int_equal(fake_live(b->fake), 0);
+}
+
+static void e1_stop_while_creating_stops_it_afterwards(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	struct sandbox s;
+
+	fake_delay(b->fake, FAKE_START, 200);
+	pthread_create(&c.thread, NULL, create_thread, &c);
+	assert_true(corebox_until(has_row, b, 3000));
+	assert_int_equal(sandbox_stop(b->core, &b->who, "box", false, -1, &s, NULL), 0);
+	assert_int_equal(s.state, SB_STOPPED);
+	sandbox_done(&s);
+	pthread_join(c.thread, NULL);
+	assert_int_equal(c.rc, 0);
+	sandbox_done(&c.s);
+}
+
+static void *stop_thread(void *arg)
+{
+	struct creator *c = arg;
+
+	c->rc = sandbox_stop(c->b->core, &c->b->who, c->name, false, -1, &c->s, &c->err);
+	return NULL;
+}
+
+static bool is_stopping(void *arg)
+{
+	return corebox_state(arg, "box") == SB_STOPPING;
+}
+
+static void e1_start_while_stopping_starts_it_afterwards(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	fake_delay(b->fake, FAKE_KILL, 200);
+	pthread_create(&c.thread, NULL, stop_thread, &c);
+	assert_true(corebox_until(is_stopping, b, 3000));
+	assert_int_equal(sandbox_start(b->core, &b->who, "box", -1, &s, NULL), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	sandbox_done(&s);
+	pthread_join(c.thread, NULL);
+	assert_int_equal(c.rc, 0);
+	sandbox_done(&c.s);
+}
+
+static void e1_delete_while_stopping_ends_destroyed(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	fake_delay(b->fake, FAKE_KILL, 200);
+	pthread_create(&c.thread, NULL, stop_thread, &c);
+	assert_true(corebox_until(is_stopping, b, 3000));
+	assert_int_equal(sandbox_delete(b->core, &b->who, id, &s, NULL), 0);
+	sandbox_done(&s);
+	pthread_join(c.thread, NULL);
+	if (c.rc == 0)
+		sandbox_done(&c.s);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 3000));
+	assert_true(corebox_until(nothing_left, b, 3000));
+}
+
+static void delete_retries_what_the_runner_cannot_remove(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	fake_fail(b->fake, FAKE_REMOVE, 2, ERR_INTERNAL);
+	assert_int_equal(sandbox_delete(b->core, &b->who, id, &s, NULL), 0);
+	sandbox_done(&s);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 5000));
+	assert_int_equal(fake_count(b->fake, FAKE_REMOVE), 3);
+}
+
+static void delete_twice_is_no_error(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox s;
+	struct err err = {0};
+	char id[ID_LEN];
+
+	fake_delay(b->fake, FAKE_REMOVE, 200);
+	corebox_create(b, "box", id);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sandbox_delete(b->core, &b->who, id, &s, NULL), 0);
+		sandbox_done(&s);
+	}
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 3000));
+	assert_int_equal(sandbox_delete(b->core, &b->who, id, &s, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
+static void e25_frozen_agent_blocks_nobody_else(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	struct sandbox_query q = {.min_cpu = SPEC_UNSET,
+				  .max_cpu = SPEC_UNSET,
+				  .min_memory = SPEC_UNSET,
+				  .max_memory = SPEC_UNSET,
+				  .min_disk = SPEC_UNSET,
+				  .max_disk = SPEC_UNSET,
+				  .is_public = -1,
+				  .is_recoverable = -1,
+				  .created_after = SPEC_UNSET,
+				  .created_before = SPEC_UNSET,
+				  .active_after = SPEC_UNSET,
+				  .active_before = SPEC_UNSET,
+				  .destroy_after = SPEC_UNSET,
+				  .destroy_before = SPEC_UNSET};
+	struct sandbox_page page;
+	int64_t began;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	__atomic_store_n(&b->mute, true, __ATOMIC_RELEASE);
+	began = clock_mono_ms();
+	pthread_create(&c.thread, NULL, stop_thread, &c);
+	assert_true(corebox_until(is_stopping, b, 3000));
+	assert_int_equal(sandbox_list(b->core, &b->who, &q, &page, NULL), 0);
+	assert_int_equal(page.n, 1);
+	sandbox_page_done(&page);
+	pthread_join(c.thread, NULL);
+	/* e13: the stop of a deaf one is bounded too. */
+	assert_int_equal(c.rc, 0);
+	assert_int_equal(c.s.state, SB_STOPPED);
+	sandbox_done(&c.s);
+	assert_true(clock_mono_ms() - began < 8000);
+}
+
+static void box_that_ends_by_itself_is_stopped_with_a_reason(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	fake_exit(b->fake, id);
+	assert_true(corebox_wait_state(b, id, SB_STOPPED, 3000));
+	assert_int_equal(sandbox_get(b->core, &b->who, id, &s, NULL), 0);
+	assert_true(s.error_reason[0] != '\0');
+	sandbox_done(&s);
+}
+
+static void late_exit_event_of_an_earlier_box_is_ignored(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	box_exited(b->core, id, 1);
+	usleep(50000);
+	assert_int_equal(corebox_state(b, id), SB_STARTED);
+	assert_int_equal(sandbox_get(b->core, &b->who, id, &s, NULL), 0);
+	sandbox_done(&s);
+}
+
+static void e5_two_hundred_creates_at_once_leave_no_orphan(void **state)
+{
+	enum { N = 200 };
+	static struct creator c[N];
+	struct corebox *b = *state;
+	struct sandbox s;
+
+	memset(c, 0, sizeof(c));
+	fake_delay(b->fake, FAKE_START, 1);
+	for (int i = 0; i < N; i++) {
+		c[i].b = b;
+		assert_int_equal(pthread_create(&c[i].thread, NULL, create_thread, &c[i]), 0);
+	}
+	for (int i = 0; i < N; i++) {
+		pthread_join(c[i].thread, NULL);
+		assert_int_equal(c[i].rc, 0);
+		assert_int_equal(c[i].s.state, SB_STARTED);
+	}
+	assert_int_equal(fake_live(b->fake), N);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(sandbox_delete(b->core, &b->who, c[i].s.id, &s, NULL), 0);
+		sandbox_done(&s);
+		sandbox_done(&c[i].s);
+	}
+	assert_true(corebox_until(nothing_left, b, 10000));
+}
+
+static void one_of_racing_creates_of_a_name_wins(void **state)
+{
+	enum { N = 16 };
+	struct creator c[N] = {0};
+	struct corebox *b = *state;
+	int won = 0;
+
+	for (int i = 0; i < N; i++) {
+		c[i].b = b;
+		c[i].name = "same";
+		pthread_create(&c[i].thread, NULL, create_thread, &c[i]);
+	}
+	for (int i = 0; i < N; i++) {
+		pthread_join(c[i].thread, NULL);
+		won += c[i].rc == 0;
+		if (c[i].rc == 0)
+			sandbox_done(&c[i].s);
+		else
+			assert_int_equal(c[i].err.code, ERR_CONFLICT);
+	}
+	assert_int_equal(won, 1);
+	assert_int_equal(fake_live(b->fake), 1);
+}
+
+static void *hammer_thread(void *arg)
+{
+	struct creator *c = arg;
+	unsigned seed = (unsigned)(uintptr_t)arg;
+
+	for (int i = 0; i < 40; i++) {
+		struct sandbox s;
+		int rc = rand_r(&seed) % 2
+				 ? sandbox_stop(c->b->core, &c->b->who, "box", true, -1, &s, NULL)
+				 : sandbox_start(c->b->core, &c->b->who, "box", -1, &s, NULL);
+
+		if (rc == 0)
+			sandbox_done(&s);
+	}
+	return NULL;
+}
+
+static void racing_starts_and_stops_end_in_agreement(void **state)
+{
+	enum { N = 8 };
+	struct creator c[N] = {0};
+	struct corebox *b = *state;
+	enum sandbox_state s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	for (int i = 0; i < N; i++) {
+		c[i].b = b;
+		pthread_create(&c[i].thread, NULL, hammer_thread, &c[i]);
+	}
+	for (int i = 0; i < N; i++)
+		pthread_join(c[i].thread, NULL);
+	s = corebox_state(b, id);
+	assert_true(s == SB_STARTED || s == SB_STOPPED);
+	assert_int_equal(fake_is_live(b->fake, id), s == SB_STARTED);
+}
+
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(create_is_started_with_defaults),
+		T(start_gives_the_runner_the_limits),
+		T(duplicate_name_is_conflict_that_names_the_id),
+		T(name_is_free_at_once_after_delete),
+		T(stop_start_keeps_the_upper),
+		T(start_on_started_changes_nothing),
+		T(stop_on_stopped_is_refused_with_the_state),
+		T(ephemeral_goes_when_stopped),
+		T(e3_failed_create_is_error_with_reason_and_no_resources),
+		T(error_is_deletable),
+		T(hold_ends_with_the_transitional_state),
+		T(e1_delete_while_creating_ends_destroyed),
+		T(e1_stop_while_creating_stops_it_afterwards),
+		T(e1_start_while_stopping_starts_it_afterwards),
+		T(e1_delete_while_stopping_ends_destroyed),
+		T(delete_retries_what_the_runner_cannot_remove),
+		T(delete_twice_is_no_error),
+		T(e25_frozen_agent_blocks_nobody_else),
+		T(box_that_ends_by_itself_is_stopped_with_a_reason),
+		T(late_exit_event_of_an_earlier_box_is_ignored),
+		T(e5_two_hundred_creates_at_once_leave_no_orphan),
+		T(one_of_racing_creates_of_a_name_wins),
+		T(racing_starts_and_stops_end_in_agreement),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
