@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "agent/call.h"
 
+/* The grace is the agent's to keep; a frozen one may not add its own half minute to a stop. */
+#define TERM_SLACK_MS 1000
+
 #define LIST_TOTAL_MS 300000 /* a whole listing, however it trickles */
 
 void agent_info_done(struct agent_info *i)
@@ -300,7 +303,7 @@ int agent_term(const char *path, uint32_t grace_ms, struct err *err)
 	struct wire_in in;
 	uint32_t n;
 
-	if (agent_call(path, &req, 0, &r, call_deadline() + grace_ms, err) < 0)
+	if (agent_call(path, &req, 0, &r, clock_mono_ms() + grace_ms + TERM_SLACK_MS, err) < 0)
 		return -1;
 	in = wire_in_on(r.p, r.len);
 	n = wire_get_u32(&in);
