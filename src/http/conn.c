@@ -17,18 +17,25 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-int conn_registry_init(struct http_server *s, struct err *err)
+int http_cond_init(pthread_cond_t *c)
 {
 	pthread_condattr_t attr;
-	int rc = pthread_mutex_init(&s->lock, NULL);
+	int rc;
 
-	if (rc)
-		return err_errno(err, ERR_NOMEM, rc, "make a lock");
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	rc = pthread_cond_init(&s->changed, &attr);
+	rc = pthread_cond_init(c, &attr);
 	pthread_condattr_destroy(&attr);
-	return rc ? err_errno(err, ERR_NOMEM, rc, "make a condition") : 0;
+	return rc;
+}
+
+int conn_registry_init(struct http_server *s, struct err *err)
+{
+	int rc = pthread_mutex_init(&s->lock, NULL);
+
+	if (rc == 0)
+		rc = http_cond_init(&s->changed);
+	return rc ? err_errno(err, ERR_NOMEM, rc, "make a lock") : 0;
 }
 
 /* IPv4 addresses mapped into IPv6 are told as IPv4, so that one client has one name. */

@@ -127,6 +127,7 @@ struct http_req {
 };
 
 /* conn.c */
+int http_cond_init(pthread_cond_t *c); /* waits on it count monotonic time */
 int conn_registry_init(struct http_server *s, struct err *err);
 bool conn_admit(struct http_server *s, const char *addr, const char **ret_why);
 bool addr_is_spared(const struct http_server *s, const char *addr);

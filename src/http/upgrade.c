@@ -48,6 +48,7 @@ static void ws_delist(struct http_ws *ws)
 static void ws_free(struct http_ws *ws)
 {
 	pthread_mutex_destroy(&ws->send_lock);
+	pthread_cond_destroy(&ws->sent);
 	buf_done(&ws->msg);
 	free(ws->early);
 	free(ws);
@@ -235,6 +236,7 @@ int http_upgrade(struct http_req *req, const char *subprotocol, http_ws_fn fn, v
 	ws->fd = -1;
 	snprintf(ws->reqid, sizeof(ws->reqid), "%s", req->reqid);
 	pthread_mutex_init(&ws->send_lock, NULL);
+	http_cond_init(&ws->sent);
 	buf_init(&ws->msg, 0);
 	resp = MHD_create_response_for_upgrade(ws_begin, ws);
 	if (reply_set(req, 101, NULL, resp, err) < 0) {
@@ -257,12 +259,12 @@ void ws_stop_all(struct http_server *s)
 		static const char away[] = {(char)(WS_CLOSE_AWAY >> 8), (char)WS_CLOSE_AWAY};
 
 		/* No waiting under the lock: a busy sender means the socket is simply cut. */
-		if (pthread_mutex_trylock(&ws->send_lock) == 0) {
+		if (ws_sender_enter(ws, 0) == 0) {
 			if (!atomic_load(&ws->close_sent) && !atomic_load(&ws->dead)) {
 				atomic_store(&ws->close_sent, true);
-				ws_send_locked(ws, WS_OP_CLOSE, away, sizeof(away), 1, NULL);
+				ws_send_frame(ws, WS_OP_CLOSE, away, sizeof(away), 1, NULL);
 			}
-			pthread_mutex_unlock(&ws->send_lock);
+			ws_sender_leave(ws);
 		}
 		shutdown(ws->fd, SHUT_RD);
 	}

@@ -2,9 +2,9 @@
  * websocket.c - WebSockets for handlers: the upgrade, whole messages, pings, the closing dance.
  *
  * Never reads past the message it is after, so polling the descriptor tells the truth; only what
- * came glued to the upgrade request is kept aside. Sending is whole frames under send_lock, which
- * is taken with the sender's deadline. A frame cut short by a deadline leaves the stream without
- * meaning: the socket is dead from then on.
+ * came glued to the upgrade request is kept aside. One thread at a time sends, whole frames; the
+ * others wait for their turn as long as their deadlines let them. A frame cut short by a deadline
+ * leaves the stream without meaning: the socket is dead from then on.
  */
 #include "http/ws_private.h"
 
@@ -24,8 +24,8 @@
 
 /* ---- sending ---- */
 
-int ws_send_locked(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
-		   struct err *err)
+int ws_send_frame(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
+		  struct err *err)
 {
 	struct ws_head h = {.fin = true, .op = op, .len = n};
 	uint8_t head[WS_HEAD_MAX];
@@ -59,27 +59,48 @@ int ws_send_locked(struct http_ws *ws, uint8_t op, const void *p, size_t n, int6
 	return 0;
 }
 
+int ws_sender_enter(struct http_ws *ws, int64_t until_ms)
+{
+	struct timespec ts = {until_ms / 1000, until_ms % 1000 * 1000000};
+	int rc = 0;
+
+	pthread_mutex_lock(&ws->send_lock);
+	while (ws->sending && rc == 0)
+		rc = until_ms ? pthread_cond_timedwait(&ws->sent, &ws->send_lock, &ts) : ETIMEDOUT;
+	if (rc == 0)
+		ws->sending = true;
+	pthread_mutex_unlock(&ws->send_lock);
+	return rc ? -1 : 0;
+}
+
+void ws_sender_leave(struct http_ws *ws)
+{
+	pthread_mutex_lock(&ws->send_lock);
+	ws->sending = false;
+	pthread_cond_signal(&ws->sent);
+	pthread_mutex_unlock(&ws->send_lock);
+}
+
 static int ws_send_op(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
 		      struct err *err)
 {
 	int64_t until = deadline_ms ? deadline_ms : clock_mono_ms() + WS_SEND_MS;
-	struct timespec ts = {until / 1000, until % 1000 * 1000000};
 	int rc = 0;
 
-	if (pthread_mutex_clocklock(&ws->send_lock, CLOCK_MONOTONIC, &ts))
+	if (ws_sender_enter(ws, until) < 0)
 		return err_set(err, ERR_TIMEOUT, "another message is still being sent");
 	if (atomic_load(&ws->dead) || atomic_load(&ws->close_sent)) {
 		rc = err_set(err, ERR_GONE, "the connection is closed");
 	} else {
 		if (op == WS_OP_CLOSE)
 			atomic_store(&ws->close_sent, true);
-		rc = ws_send_locked(ws, op, p, n, until, err);
+		rc = ws_send_frame(ws, op, p, n, until, err);
 		if (rc < 0) {
 			atomic_store(&ws->dead, true);
 			shutdown(ws->fd, SHUT_RDWR);
 		}
 	}
-	pthread_mutex_unlock(&ws->send_lock);
+	ws_sender_leave(ws);
 	return rc;
 }
 

@@ -18,8 +18,10 @@ struct http_ws {
 	int fd;
 	char reqid[HTTP_REQID_MAX + 1];
 	pthread_mutex_t send_lock;
+	pthread_cond_t sent;
+	bool sending;		 /* send_lock: a thread has the turn */
 	_Atomic bool dead;	 /* no more bytes either way */
-	_Atomic bool close_sent; /* send_lock for writing */
+	_Atomic bool close_sent; /* set by who has the turn */
 	/* The rest belongs to the thread that receives. */
 	bool peer_closed;
 	char *early; /* bytes that came with the request */
@@ -35,8 +37,11 @@ struct http_ws {
 	int64_t heard_ms, pinged_ms;
 };
 
-/* A whole frame under send_lock, which the caller holds. */
-int ws_send_locked(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
-		   struct err *err);
+/* The turn to send; until_ms 0 does not wait. -1 when it did not come. */
+int ws_sender_enter(struct http_ws *ws, int64_t until_ms);
+void ws_sender_leave(struct http_ws *ws);
+/* A whole frame by who has the turn. */
+int ws_send_frame(struct http_ws *ws, uint8_t op, const void *p, size_t n, int64_t deadline_ms,
+		  struct err *err);
 
 #endif
