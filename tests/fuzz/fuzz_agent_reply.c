@@ -1,0 +1,55 @@
+/*
+ * fuzz_agent_reply.c - any bytes from a sandbox's agent: the daemon's side takes or refuses them,
+ * in bounded time, and never trusts a length.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/call.h"
+#include "base/clock.h"
+#include "caisson/agent.h"
+#include "lib/fuzz_replay.h"
+
+#define FUZZ_BYTES_MAX 65536 /* a socket's buffer takes them at once */
+
+static void infos_read(const struct agent_reply *r)
+{
+	struct wire_in in = wire_in_on(r->p, r->len);
+	struct agent_info i;
+
+	wire_get_u32(&in);
+	while (!in.bad && in.pos < in.len) {
+		agent_info_get(&in, &i);
+		if (strlen(i.name) + strlen(i.path) + strlen(i.link) > r->len)
+			abort();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct agent_proc p = AGENT_PROC_INIT;
+	struct agent_reply r;
+	struct agent_exit e;
+	struct err err;
+	int sp[2];
+
+	if (size > FUZZ_BYTES_MAX)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sp) < 0)
+		abort();
+	if (size && send(sp[0], data, size, 0) != (ssize_t)size)
+		abort();
+	shutdown(sp[0], SHUT_WR);
+	p.conn = sp[1];
+	if (size && data[0] & 1)
+		agent_proc_exit(&p, &e, &err);
+	while (agent_call_recv(sp[1], &r, clock_mono_ms() + 1000, &err) == 0) {
+		infos_read(&r);
+		agent_reply_done(&r);
+	}
+	close(sp[0]);
+	close(sp[1]);
+	return 0;
+}
