@@ -16,10 +16,13 @@
 #include "base/sys.h"
 #include "box/net_int.h"
 
+/* Sets with elements of a lease; "open" first, so a lease that goes is shut before the rest. */
+static const char *const lease_sets[] = {"open", "known4", "gen", "known6"};
+
 static void net_free(struct net *n)
 {
-	int *fd[] = {&n->router, &n->outside, &n->claim_fd, &n->forward4, &n->forward6,
-		     &n->dns[0], &n->dns[1],  &n->dns[2],   &n->dns[3]};
+	int *fd[] = {&n->router, &n->outside, &n->claim_fd, &n->dns[0],
+		     &n->dns[1], &n->dns[2],  &n->dns[3]};
 
 	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
 		scope_close(fd[i]);
@@ -41,7 +44,7 @@ static struct net *net_new(const struct net_config *cfg, struct err *err)
 
 	if (!n)
 		return (void)err_set(err, ERR_NOMEM, "out of memory"), NULL;
-	n->router = n->outside = n->claim_fd = n->forward4 = n->forward6 = n->nft.fd = -1;
+	n->router = n->outside = n->claim_fd = n->nft.fd = -1;
 	n->dns[0] = n->dns[1] = n->dns[2] = n->dns[3] = -1;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -185,7 +188,7 @@ int net_adopt(struct net *n, uint32_t slot, pid_t pid, uint32_t flags, struct ne
 	net_pool_insert(n, node);
 	pthread_mutex_unlock(&n->lock);
 	pthread_mutex_lock(&n->nft_lock);
-	r = net_elem_sync(n, slot, !(flags & NET_BLOCK), err);
+	r = net_elem_sync(n, &n->nft, slot, !(flags & NET_BLOCK), err);
 	node->open = r == 0 && !(flags & NET_BLOCK);
 	pthread_mutex_unlock(&n->nft_lock);
 	net_lease_fill(n, node, ret);
@@ -225,18 +228,18 @@ static void stale_links_remove(struct net *n)
 
 static void stale_elements_remove(struct net *n)
 {
-	static const char *const set[] = {"open", "known4", "gen", "known6"};
+	auto_nl struct nl_sock nft = NL_SOCK_INIT;
 
-	for (size_t s = 0; s < ARRAY_LEN(set); s++) {
+	if (net_ns_socket(n->router, NETLINK_NETFILTER, &nft, NULL) < 0)
+		return;
+	for (size_t s = 0; s < ARRAY_LEN(lease_sets); s++) {
 		auto_free uint32_t *index = NULL;
 		size_t len = 0;
 
-		pthread_mutex_lock(&n->nft_lock);
-		net_elem_dump(n, set[s], &index, &len, NULL);
+		net_elem_dump(&nft, lease_sets[s], &index, &len, NULL);
 		for (size_t i = 0; i < len; i++)
 			if (slot_is_stale(n, index[i] - NET_INDEX_BASE))
-				net_elem_remove(n, set[s], index[i], NULL);
-		pthread_mutex_unlock(&n->nft_lock);
+				net_elem_remove(n, &nft, lease_sets[s], index[i], NULL);
 	}
 }
 
@@ -270,16 +273,16 @@ static int slots_unknown(struct net *n, const uint32_t *slot, size_t len)
 
 static int leftover_elements(struct net *n)
 {
-	static const char *const set[] = {"open", "known4", "gen", "known6"};
+	auto_nl struct nl_sock nft = NL_SOCK_INIT;
 	int count = 0;
 
-	for (size_t s = 0; s < ARRAY_LEN(set); s++) {
+	if (net_ns_socket(n->router, NETLINK_NETFILTER, &nft, NULL) < 0)
+		return 1;
+	for (size_t s = 0; s < ARRAY_LEN(lease_sets); s++) {
 		auto_free uint32_t *index = NULL;
 		size_t len = 0;
 
-		pthread_mutex_lock(&n->nft_lock);
-		net_elem_dump(n, set[s], &index, &len, NULL);
-		pthread_mutex_unlock(&n->nft_lock);
+		net_elem_dump(&nft, lease_sets[s], &index, &len, NULL);
 		for (size_t i = 0; i < len; i++)
 			index[i] -= NET_INDEX_BASE;
 		count += slots_unknown(n, index, len);

@@ -68,22 +68,20 @@ static void bury_by_force(struct net *n, struct nl_sock *rt)
  * Only leases that have flows are flushed: one flush walks the machine's whole table. Every new
  * flow of a sandbox passed the set "flows", which lists the interfaces that have any.
  */
-static void bury_flows(struct net *n, struct nl_sock *ct, const struct net_node *list)
+static void bury_flows(struct nl_sock *nft, const struct net_node *list)
 {
 	auto_free uint32_t *index = NULL;
 	size_t len = 0;
 
-	pthread_mutex_lock(&n->nft_lock);
-	net_elem_dump(n, "flows", &index, &len, NULL);
-	pthread_mutex_unlock(&n->nft_lock);
+	net_elem_dump(nft, "flows", &index, &len, NULL);
 	if (len)
 		qsort(index, len, sizeof(*index), u32_cmp);
 	for (; list; list = list->next)
 		if (u32_has(index, len, list->slot + NET_INDEX_BASE))
-			net_flows_flush(ct, list->slot + NET_INDEX_BASE, NULL);
+			net_flows_flush(nft, list->slot + NET_INDEX_BASE, NULL);
 }
 
-void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *ct)
+void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *nft)
 {
 	auto_free uint32_t *slot = NULL;
 	struct net_node *list, *next;
@@ -99,10 +97,9 @@ void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *ct)
 	known = net_link_slots(n, rt, &slot, &nslots, NULL) == 0;
 	list = bury_pick(n, list, known, slot, nslots);
 	bury_by_force(n, rt);
-	bury_flows(n, ct, list);
-	pthread_mutex_lock(&n->nft_lock);
-	net_elem_forget(n, list, NULL);
-	pthread_mutex_unlock(&n->nft_lock);
+	if (list)
+		bury_flows(nft, list);
+	net_elem_forget(n, nft, list, NULL);
 	for (; list; list = next) {
 		next = list->next;
 		free(list);

@@ -93,40 +93,40 @@ static void open_add(struct nl_batch *b, uint32_t ifindex, bool add, int forgive
 	elem_add(b, &elem, add, forgive);
 }
 
-int net_elem_known(struct net *n, const struct net_ids *ids, bool add, struct err *err)
+int net_elem_known(struct net *n, struct nl_sock *s, const struct net_ids *ids, struct err *err)
 {
 	struct nl_batch b;
 
-	nl_begin(&b, &n->nft, true);
-	known_add(&b, ids, NULL, n->v6, add, 0);
-	return nl_commit(&b, &n->nft, "elements of a lease", err);
+	nl_begin(&b, s, true);
+	known_add(&b, ids, NULL, n->v6, true, 0);
+	return nl_commit(&b, s, "elements of a lease", err);
 }
 
-int net_elem_open(struct net *n, uint32_t slot, bool add, struct err *err)
+int net_elem_open(struct nl_sock *s, uint32_t slot, bool add, struct err *err)
 {
 	struct nl_batch b;
 
-	nl_begin(&b, &n->nft, true);
+	nl_begin(&b, s, true);
 	open_add(&b, slot + NET_INDEX_BASE, add, 0);
-	return nl_commit(&b, &n->nft, add ? "open a lease" : "shut a lease", err);
+	return nl_commit(&b, s, add ? "open a lease" : "shut a lease", err);
 }
 
-int net_elem_forget(struct net *n, const struct net_node *list, struct err *err)
+int net_elem_forget(struct net *n, struct nl_sock *s, const struct net_node *list, struct err *err)
 {
 	struct net_ids ids;
 	struct nl_batch b;
 	int r = 0;
 
-	nl_begin(&b, &n->nft, true);
+	nl_begin(&b, s, true);
 	for (; list; list = list->next) {
 		net_ids(n, list->slot, &ids);
 		known_add(&b, &ids, NULL, n->v6, false, 0);
 		if (list->next && b.n + 3 <= ELEM_BATCH)
 			continue;
 		/* A batch that fails is all undone: what stays is found by the next audit. */
-		if (nl_commit(&b, &n->nft, "forget leases", err) < 0)
+		if (nl_commit(&b, s, "forget leases", err) < 0)
 			r = -1;
-		nl_begin(&b, &n->nft, true);
+		nl_begin(&b, s, true);
 	}
 	return r;
 }
@@ -181,7 +181,8 @@ static int dump_msg(void *arg, const struct nlmsghdr *nlh)
 	return 0;
 }
 
-int net_elem_dump(struct net *n, const char *set, uint32_t **ret, size_t *ret_n, struct err *err)
+int net_elem_dump(struct nl_sock *s, const char *set, uint32_t **ret, size_t *ret_n,
+		  struct err *err)
 {
 	char buf[512] __attribute__((aligned(8)));
 	struct nlmsghdr *req = mnl_nlmsg_put_header(buf);
@@ -196,7 +197,7 @@ int net_elem_dump(struct net *n, const char *set, uint32_t **ret, size_t *ret_n,
 	nfg->version = NFNETLINK_V0;
 	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_TABLE, TABLE);
 	mnl_attr_put_strz(req, NFTA_SET_ELEM_LIST_SET, set);
-	r = nl_dump(&n->nft, req, dump_msg, &d, err);
+	r = nl_dump(s, req, dump_msg, &d, err);
 	if (r < 0) {
 		free(d.index);
 		return err_wrap(err, "elements of set %s", set);
@@ -206,7 +207,8 @@ int net_elem_dump(struct net *n, const char *set, uint32_t **ret, size_t *ret_n,
 	return 0;
 }
 
-int net_elem_remove(struct net *n, const char *set, uint32_t ifindex, struct err *err)
+int net_elem_remove(struct net *n, struct nl_sock *s, const char *set, uint32_t ifindex,
+		    struct err *err)
 {
 	struct net_ids ids;
 	struct nl_batch b;
@@ -214,27 +216,44 @@ int net_elem_remove(struct net *n, const char *set, uint32_t ifindex, struct err
 	if (ifindex < NET_INDEX_BASE)
 		return 0;
 	net_ids(n, ifindex - NET_INDEX_BASE, &ids);
-	nl_begin(&b, &n->nft, true);
+	nl_begin(&b, s, true);
 	if (!strcmp(set, "open"))
 		open_add(&b, ifindex, false, ENOENT);
 	else
 		known_add(&b, &ids, set, n->v6, false, ENOENT);
-	return nl_commit(&b, &n->nft, "remove a stale element", err);
+	return nl_commit(&b, s, "remove a stale element", err);
 }
 
-int net_elem_sync(struct net *n, uint32_t slot, bool open, struct err *err)
+int net_elem_sync(struct net *n, struct nl_sock *s, uint32_t slot, bool open, struct err *err)
 {
 	struct net_ids ids;
 	struct nl_batch b;
 
 	/* Adding what is there is no error; removing what is not would fail the whole batch. */
 	net_ids(n, slot, &ids);
-	nl_begin(&b, &n->nft, true);
+	nl_begin(&b, s, true);
 	known_add(&b, &ids, NULL, n->v6, true, 0);
 	open_add(&b, ids.ifindex, true, 0);
 	if (!open)
 		open_add(&b, ids.ifindex, false, 0);
-	return nl_commit(&b, &n->nft, "elements of an adopted lease", err);
+	return nl_commit(&b, s, "elements of an adopted lease", err);
+}
+
+int net_elem_up(struct nl_sock *s, bool up4, bool up6, struct err *err)
+{
+	static const uint8_t proto[2] = {NFPROTO_IPV4, NFPROTO_IPV6};
+	const bool up[2] = {up4, up6};
+	struct nl_batch b;
+
+	nl_begin(&b, s, true);
+	for (int i = 0; i < 2; i++) {
+		const struct elem elem = {"up", &proto[i], 1, NULL};
+
+		elem_add(&b, &elem, true, 0);
+		if (!up[i])
+			elem_add(&b, &elem, false, 0);
+	}
+	return nl_commit(&b, s, "state of the uplink", err);
 }
 
 int net_flows_flush(struct nl_sock *ct, uint32_t mark, struct err *err)

@@ -42,7 +42,8 @@
 #define NET_POOL_DEFAULT  16
 #define NET_POOL_MAX	  1024
 #define NET_CLAIM_WAIT_MS 15000 /* most a claim waits while the pool is empty */
-#define NET_TICK_MS	  250 /* forwarding of the outside and the dead are looked at this often */
+#define NET_TICK_MS	  250	/* the dead are looked at this often */
+#define NET_LOOK_MS	  2000	/* and the outside */
 #define NET_IDLE_MS	  60000
 #define NET_LINGER_MS	  30000 /* then a released interface is removed by force */
 
@@ -81,7 +82,9 @@ struct net {
 	char *allow_ranges;
 	int dns[NET_DNS_FDS]; /* see net_dns_fds */
 
-	pthread_mutex_t nft_lock; /* guards nft and node->open; held over one batch, 10 us */
+	/* Guards nft and node->open; held over one batch, 10 us. Makers have sockets of their own.
+	 */
+	pthread_mutex_t nft_lock;
 	struct nl_sock nft;
 
 	pthread_mutex_t lock; /* guards all below; held over no I/O */
@@ -99,8 +102,7 @@ struct net {
 	struct err make_err;
 	pthread_t maker[NET_MAKERS];
 	unsigned nmakers;
-	int forward4, forward6; /* the outside's forwarding switches, kept open */
-	int up4, up6;		/* default routes in the router: 1, 0, -1 unknown (maker 0 only) */
+	int up4, up6; /* the outside forwards: 1, 0, -1 unknown (maker 0 only) */
 };
 
 /* net_ids.c: pure. */
@@ -128,8 +130,8 @@ int net_slot_take(struct net *n, uint32_t *ret, struct err *err);
 int net_uplink_claim(struct net *n, struct err *err);
 int net_uplink_open(struct net *n, struct err *err);
 void net_uplink_remove(struct net *n);
-/* Follow the outside's forwarding switches with the router's default routes. */
-void net_uplink_tick(struct net *n, struct nl_sock *rt);
+/* Look whether the outside forwards and has a default route; else refuse egress at once. */
+void net_uplink_look(struct net *n, struct nl_sock *nft);
 
 /* net_link.c: rtnetlink messages. */
 int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, int *ret_netns,
@@ -154,22 +156,26 @@ int net_nft_load_router(struct net *n, struct err *err);
 int net_nft_load_outside(struct net *n, struct err *err);
 void net_nft_remove_outside(struct net *n);
 
-/* net_elem.c: set elements as raw netlink. The caller holds nft_lock. */
-int net_elem_known(struct net *n, const struct net_ids *ids, bool add, struct err *err);
-int net_elem_open(struct net *n, uint32_t slot, bool add, struct err *err);
+/* net_elem.c: set elements as raw netlink, over any netfilter socket of the router. */
+int net_elem_known(struct net *n, struct nl_sock *s, const struct net_ids *ids, struct err *err);
+int net_elem_open(struct nl_sock *s, uint32_t slot, bool add, struct err *err);
 /* What made the leases of a list known; they are open no more. */
-int net_elem_forget(struct net *n, const struct net_node *list, struct err *err);
+int net_elem_forget(struct net *n, struct nl_sock *s, const struct net_node *list, struct err *err);
 /* Bring the elements of an adopted lease to what they should be. */
-int net_elem_sync(struct net *n, uint32_t slot, bool open, struct err *err);
+int net_elem_sync(struct net *n, struct nl_sock *s, uint32_t slot, bool open, struct err *err);
+/* Which families the outside forwards. */
+int net_elem_up(struct nl_sock *s, bool up4, bool up6, struct err *err);
 /* The element of one set that belongs to an interface. */
-int net_elem_remove(struct net *n, const char *set, uint32_t ifindex, struct err *err);
+int net_elem_remove(struct net *n, struct nl_sock *s, const char *set, uint32_t ifindex,
+		    struct err *err);
 /* Interface index in each element of a set; *ret is one malloc. */
-int net_elem_dump(struct net *n, const char *set, uint32_t **ret, size_t *ret_n, struct err *err);
+int net_elem_dump(struct nl_sock *s, const char *set, uint32_t **ret, size_t *ret_n,
+		  struct err *err);
 /* Forget the connections that carry this mark. */
 int net_flows_flush(struct nl_sock *ct, uint32_t mark, struct err *err);
 
 /* net_bury.c: released leases whose interface is gone lose their elements and flows. */
-void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *ct);
+void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *nft);
 
 /* net_pool.c */
 int net_pool_start(struct net *n, struct err *err);

@@ -214,8 +214,6 @@ static int elements_text(struct net *n, struct buf *out, const uint32_t *slot, s
 /* The new table over the old one: elements of living leases and what is open move along. */
 static int router_replace(struct net *n, struct buf *text, struct err *err)
 {
-	int r;
-
 	auto_nl struct nl_sock rt = NL_SOCK_INIT;
 	auto_free uint32_t *slot = NULL;
 	auto_free uint32_t *open = NULL;
@@ -224,10 +222,7 @@ static int router_replace(struct net *n, struct buf *text, struct err *err)
 	if (net_ns_socket(n->router, NETLINK_ROUTE, &rt, err) < 0 ||
 	    net_link_slots(n, &rt, &slot, &nslots, err) < 0)
 		return -1;
-	pthread_mutex_lock(&n->nft_lock);
-	r = net_elem_dump(n, "open", &open, &nopen, NULL);
-	pthread_mutex_unlock(&n->nft_lock);
-	if (r < 0)
+	if (net_elem_dump(&n->nft, "open", &open, &nopen, NULL) < 0)
 		nopen = 0; /* no table yet, or not one of ours: everything stays shut */
 	if (elements_text(n, text, slot, nslots, err) < 0)
 		return -1;

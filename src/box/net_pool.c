@@ -64,12 +64,12 @@ void net_lease_fill(const struct net *n, const struct net_node *node, struct net
 	snprintf(ret->resolver4, sizeof(ret->resolver4), "%s", NET_RESOLVER4);
 }
 
-static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct err *err)
+static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct nl_sock *nft,
+				   struct err *err)
 {
 	auto_free struct net_node *node = calloc(1, sizeof(*node));
 	struct net_ids ids;
 	uint32_t slot;
-	int r;
 
 	if (!node)
 		return (void)err_set(err, ERR_NOMEM, "out of memory"), NULL;
@@ -78,10 +78,7 @@ static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct err
 	net_ids(n, slot, &ids);
 	if (net_link_make(n, rt, &ids, &node->netns, err) < 0)
 		return NULL;
-	pthread_mutex_lock(&n->nft_lock);
-	r = net_elem_known(n, &ids, true, err);
-	pthread_mutex_unlock(&n->nft_lock);
-	if (r < 0) {
+	if (net_elem_known(n, nft, &ids, err) < 0) {
 		close(node->netns);
 		return NULL;
 	}
@@ -90,14 +87,14 @@ static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct err
 }
 
 /* Called and left with lock held. */
-static void maker_make(struct net *n, struct nl_sock *rt)
+static void maker_make(struct net *n, struct nl_sock *rt, struct nl_sock *nft)
 {
 	struct err err = {0};
 	struct net_node *node;
 
 	n->nmaking++;
 	pthread_mutex_unlock(&n->lock);
-	node = lease_make(n, rt, &err);
+	node = lease_make(n, rt, nft, &err);
 	pthread_mutex_lock(&n->lock);
 	n->nmaking--;
 	if (!node) {
@@ -140,22 +137,31 @@ static int64_t maker_patience(const struct net *n, bool first)
 	return first ? NET_TICK_MS : NET_IDLE_MS;
 }
 
-static void maker_loop(struct net *n, bool first, struct nl_sock *rt, struct nl_sock *ct)
+/* What maker 0 does besides. Called and left with lock held. */
+static void maker_chores(struct net *n, int64_t *looked_ms, struct nl_sock *rt, struct nl_sock *nft)
 {
-	int64_t ticked = clock_mono_ms();
+	pthread_mutex_unlock(&n->lock);
+	net_bury(n, rt, nft);
+	if (clock_mono_ms() - *looked_ms >= NET_LOOK_MS) {
+		*looked_ms = clock_mono_ms();
+		net_uplink_look(n, nft);
+	}
+	pthread_mutex_lock(&n->lock);
+}
+
+static void maker_loop(struct net *n, bool first, struct nl_sock *rt, struct nl_sock *nft)
+{
+	int64_t ticked = clock_mono_ms(), looked = ticked;
 
 	pthread_mutex_lock(&n->lock);
 	while (!n->stop) {
 		if (maker_wanted(n))
-			maker_make(n, rt);
+			maker_make(n, rt, nft);
 		else
 			cond_wait_ms(&n->want, &n->lock, maker_patience(n, first));
 		if (first && clock_mono_ms() - ticked >= NET_TICK_MS) {
 			ticked = clock_mono_ms();
-			pthread_mutex_unlock(&n->lock);
-			net_uplink_tick(n, rt);
-			net_bury(n, rt, ct);
-			pthread_mutex_lock(&n->lock);
+			maker_chores(n, &looked, rt, nft);
 		}
 	}
 	pthread_mutex_unlock(&n->lock);
@@ -170,15 +176,15 @@ static void *maker_main(void *arg)
 {
 	struct maker m = *(struct maker *)arg;
 	auto_nl struct nl_sock rt = NL_SOCK_INIT;
-	auto_nl struct nl_sock ct = NL_SOCK_INIT;
+	auto_nl struct nl_sock nft = NL_SOCK_INIT;
 	struct err err = {0};
 
 	free(arg);
 	if (setns(m.n->router, CLONE_NEWNET) < 0)
 		err_errno(&err, ERR_INTERNAL, errno, "enter the router");
 	else if (nl_open(&rt, NETLINK_ROUTE, &err) == 0 &&
-		 nl_open(&ct, NETLINK_NETFILTER, &err) == 0) {
-		maker_loop(m.n, m.first, &rt, &ct);
+		 nl_open(&nft, NETLINK_NETFILTER, &err) == 0) {
+		maker_loop(m.n, m.first, &rt, &nft);
 		return NULL;
 	}
 	pthread_mutex_lock(&m.n->lock);
@@ -228,8 +234,8 @@ void net_pool_stop(struct net *n)
 	for (; n->nmakers; n->nmakers--)
 		pthread_join(n->maker[n->nmakers - 1], NULL);
 	pthread_mutex_lock(&n->nft_lock);
-	net_elem_forget(n, n->ready, NULL);
-	net_elem_forget(n, n->dead, NULL);
+	net_elem_forget(n, &n->nft, n->ready, NULL);
+	net_elem_forget(n, &n->nft, n->dead, NULL);
 	pthread_mutex_unlock(&n->nft_lock);
 	list_free(TAKE_PTR(n->ready));
 	list_free(TAKE_PTR(n->dead));
@@ -280,7 +286,7 @@ int net_claim(struct net *n, uint32_t flags, struct net_lease *ret, struct err *
 		return -1;
 	if (!(flags & NET_BLOCK)) {
 		pthread_mutex_lock(&n->nft_lock);
-		r = net_elem_open(n, node->slot, true, err);
+		r = net_elem_open(&n->nft, node->slot, true, err);
 		node->open = r == 0;
 		pthread_mutex_unlock(&n->nft_lock);
 	}
@@ -305,7 +311,7 @@ void net_release(struct net *n, struct net_lease *lease)
 		return;
 	pthread_mutex_lock(&n->nft_lock);
 	if (node->open)
-		net_elem_open(n, node->slot, false, NULL);
+		net_elem_open(&n->nft, node->slot, false, NULL);
 	node->open = false;
 	pthread_mutex_unlock(&n->nft_lock);
 	if (node->netns >= 0)
@@ -332,7 +338,7 @@ int net_set_flags(struct net *n, const struct net_lease *lease, uint32_t flags, 
 	if (!node)
 		r = err_set(err, ERR_NOT_FOUND, "no network lease %u", lease->slot);
 	else if (node->open != open)
-		r = net_elem_open(n, node->slot, open, err);
+		r = net_elem_open(&n->nft, node->slot, open, err);
 	if (r == 0)
 		node->open = open;
 	pthread_mutex_unlock(&n->nft_lock);

@@ -5,8 +5,8 @@
  * table of ours, and the switches of that interface only. Addresses: 169.254.192.0/20 in blocks
  * of four, one block an instance, claimed by a lock on /run/caisson/uplink/<number>; link-local
  * space is never routed, and this part of it is used by no cloud's metadata service. IPv6 takes
- * the instance's unique local prefix. ip_forward belongs to the host: while it is off the router
- * has no default route, so clients inside fail at once instead of waiting.
+ * the instance's unique local prefix. ip_forward belongs to the host: while it is off, or there is
+ * no default route, egress is refused at once, so that clients inside don't wait for nothing.
  */
 #include "box/net_int.h"
 
@@ -191,14 +191,6 @@ static int outside_sysctls(const struct net *n, const char *name, struct err *er
 	return 0;
 }
 
-static int switch_open(const char *name)
-{
-	char path[96];
-
-	snprintf(path, sizeof(path), "/proc/sys/net/%s", name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 static int uplink_outside(void *arg, struct err *err)
 {
 	struct net *n = arg;
@@ -228,8 +220,6 @@ static int uplink_outside(void *arg, struct err *err)
 		return -1;
 	nl_begin(&b, &rt, false);
 	msg_side(&b, n, index, SIDE_OUTSIDE);
-	n->forward4 = switch_open("ipv4/ip_forward");
-	n->forward6 = switch_open("ipv6/conf/all/forwarding");
 	return nl_commit(&b, &rt, "set up the uplink outside", err);
 }
 
@@ -269,16 +259,17 @@ static int uplink_router(void *arg, struct err *err)
 	struct net *n = arg;
 	auto_nl struct nl_sock rt = NL_SOCK_INIT;
 	struct nl_batch b;
+	struct side out;
 
 	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
 		return -1;
+	side_get(n, SIDE_OUTSIDE, &out);
 	nl_begin(&b, &rt, false);
 	msg_side(&b, n, NET_INDEX_UPLINK, SIDE_ROUTER);
-	if (nl_commit(&b, &rt, "set up the uplink in the router", err) < 0)
-		return -1;
-	n->up4 = n->up6 = -1;
-	net_uplink_tick(n, &rt);
-	return 0;
+	net_msg_route(&b, RTM_NEWROUTE, NET_INDEX_UPLINK, AF_INET, NULL, 0, &out.ip4);
+	if (n->v6)
+		net_msg_route(&b, RTM_NEWROUTE, NET_INDEX_UPLINK, AF_INET6, NULL, 0, &out.ip6);
+	return nl_commit(&b, &rt, "set up the uplink in the router", err);
 }
 
 int net_uplink_open(struct net *n, struct err *err)
@@ -294,6 +285,8 @@ int net_uplink_open(struct net *n, struct err *err)
 	if (net_in_ns(n->outside, uplink_outside, n, err) < 0 ||
 	    net_in_ns(n->router, uplink_router, n, err) < 0)
 		return -1;
+	n->up4 = n->up6 = -1;
+	net_uplink_look(n, &n->nft);
 	return net_nft_load_outside(n, err);
 }
 
@@ -326,30 +319,83 @@ void net_uplink_remove(struct net *n)
 	unlink(path); /* while it is locked */
 }
 
-static int switch_on(int fd)
+/* Interface of the route to a public address (nothing is sent), or 0. */
+static int route_out(struct nl_sock *rt, int family, const void *ip, size_t len)
 {
-	char c = '0';
+	char buf[512] __attribute__((aligned(8)));
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct rtmsg *req = mnl_nlmsg_put_extra_header(nlh, sizeof(*req));
+	const struct nlattr *attr;
+	ssize_t got;
 
-	return fd >= 0 && pread(fd, &c, 1, 0) == 1 && c != '0';
+	nlh->nlmsg_type = RTM_GETROUTE;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	nlh->nlmsg_seq = ++rt->seq;
+	req->rtm_family = (uint8_t)family;
+	req->rtm_dst_len = (uint8_t)(len * 8);
+	mnl_attr_put(nlh, RTA_DST, len, ip);
+	if (send(rt->fd, buf, nlh->nlmsg_len, 0) < 0)
+		return 0;
+	got = recv(rt->fd, buf, sizeof(buf), 0);
+	if (got <= 0 || !mnl_nlmsg_ok(nlh, (int)got) || nlh->nlmsg_type != RTM_NEWROUTE)
+		return 0;
+	mnl_attr_for_each(attr, nlh, sizeof(*req))
+	{
+		if (mnl_attr_get_type(attr) == RTA_OIF)
+			return (int)mnl_attr_get_u32(attr);
+	}
+	return 0;
 }
 
-void net_uplink_tick(struct net *n, struct nl_sock *rt)
+static bool switch_on(const char *fmt, const char *ifname)
 {
-	int up4 = switch_on(n->forward4), up6 = n->v6 && switch_on(n->forward6);
-	struct nl_batch b;
-	struct side out;
+	char path[96], value[8];
 
-	if (up4 == n->up4 && up6 == n->up6)
+	snprintf(path, sizeof(path), fmt, ifname);
+	return net_sysctl_get(path, value, sizeof(value)) == 0 && value[0] != '0';
+}
+
+struct look {
+	bool v6;
+	int up4, up6;
+};
+
+/* In the outside: replies come in where requests go out, so that interface must forward. */
+static int uplink_look(void *arg, struct err *err)
+{
+	static const uint8_t public4[4] = {1, 1, 1, 1};
+	static const uint8_t public6[16] = {0x26, 0x06, 0x47, 0x00, 0x47, 0, 0,	   0,
+					    0,	  0,	0,    0,    0,	  0, 0x11, 0x11};
+	struct look *l = arg;
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	char name[IFNAMSIZ];
+	int index;
+
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	index = route_out(&rt, AF_INET, public4, sizeof(public4));
+	if (index && if_indextoname((unsigned)index, name))
+		l->up4 = switch_on("ipv4/conf/%s/forwarding", name);
+	index = l->v6 ? route_out(&rt, AF_INET6, public6, sizeof(public6)) : 0;
+	if (index && if_indextoname((unsigned)index, name))
+		l->up6 = switch_on("ipv6/conf/%s/forwarding", "all") ||
+			 switch_on("ipv6/conf/%s/force_forwarding", name);
+	return 0;
+}
+
+/*
+ * A reset by nft, not the ICMP error of a missing route: such an error comes back while connect
+ * still holds the socket and is lost, so the client would wait a second for its second SYN.
+ */
+void net_uplink_look(struct net *n, struct nl_sock *nft)
+{
+	struct look l = {.v6 = n->v6};
+
+	if (net_in_ns(n->outside, uplink_look, &l, NULL) < 0 ||
+	    (l.up4 == n->up4 && l.up6 == n->up6))
 		return;
-	side_get(n, SIDE_OUTSIDE, &out);
-	nl_begin(&b, rt, false);
-	net_msg_route(&b, up4 ? RTM_NEWROUTE : RTM_DELROUTE, NET_INDEX_UPLINK, AF_INET, &out.ip4, 0,
-		      &out.ip4);
-	if (n->v6)
-		net_msg_route(&b, up6 ? RTM_NEWROUTE : RTM_DELROUTE, NET_INDEX_UPLINK, AF_INET6,
-			      &out.ip6, 0, &out.ip6);
-	if (nl_commit(&b, rt, "default routes", NULL) < 0)
-		return; /* tried again at the next tick */
-	n->up4 = up4;
-	n->up6 = up6;
+	if (net_elem_up(nft, l.up4, l.up6, NULL) < 0)
+		return; /* tried again at the next look */
+	n->up4 = l.up4;
+	n->up6 = l.up6;
 }

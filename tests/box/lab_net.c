@@ -87,6 +87,10 @@ static void resolver_child(struct lab *l, const int dns[NET_DNS_FDS], int contro
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (setns(net_outside_fd(l->net), CLONE_NEWNET) < 0)
 		_exit(9);
+	/* Without an exec it would hold the pool's namespaces. */
+	for (int fd = 3; fd < 4096; fd++)
+		if (fd != control && fd != dns[0] && fd != dns[1] && fd != dns[2] && fd != dns[3])
+			close(fd);
 	_exit(netrole_main(&cfg, &err) < 0);
 }
 

@@ -1,0 +1,448 @@
+/*
+ * test_net_life.c - leases in numbers and over the daemon's death: adoption, bursts, leftovers,
+ * the outside's switches, the operator's exceptions, the figures.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "lab_net.h"
+
+#define MANY 1000
+
+static void claim(struct net *n, uint32_t flags, struct net_lease *ret)
+{
+	struct err err = {0};
+
+	if (net_claim(n, flags, ret, &err) < 0)
+		fail_msg("net_claim: %s", err.msg);
+}
+
+static void wait_clean(struct net *n)
+{
+	int64_t end = clock_mono_ms() + 20000;
+
+	while (net_leftovers(n) != 0 && clock_mono_ms() < end)
+		poll(NULL, 0, 20);
+	assert_int_equal(net_leftovers(n), 0);
+}
+
+/* A process that stands for a sandbox: it only holds the namespace. */
+static pid_t holder_start(int netns, bool with_us)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (with_us)
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (setns(netns, CLONE_NEWNET) < 0)
+			_exit(1);
+		closefrom(0);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void holder_stop(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static bool in_namespace(pid_t pid, int netns)
+{
+	char path[64], a[64] = "", b[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	if (readlink(path, a, sizeof(a) - 1) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", netns);
+	if (readlink(path, b, sizeof(b) - 1) < 0)
+		return false;
+	return !strcmp(a, b);
+}
+
+static pid_t holder_ready(int netns)
+{
+	pid_t pid = holder_start(netns, true);
+	int64_t end = clock_mono_ms() + LAB_WAIT_MS;
+
+	while (!in_namespace(pid, netns) && clock_mono_ms() < end)
+		poll(NULL, 0, 1);
+	assert_true(in_namespace(pid, netns));
+	return pid;
+}
+
+static void restart_adopts_and_flows_live_on(void **state)
+{
+	struct lab lab = {0};
+	struct net_lease kept, lost, got;
+	struct err err = {0};
+	pid_t pid, other;
+	int fd;
+
+	(void)state;
+	lab_open(&lab);
+	claim(lab.net, 0, &kept);
+	claim(lab.net, 0, &lost);
+	pid = holder_ready(kept.netns);
+	other = holder_ready(lost.netns);
+	fd = lab_connect(kept.netns, LAB_WEB4, 7);
+	assert_true(lab_echo(fd, "before"));
+	net_close(lab.net, true);
+	assert_true(lab_echo(fd, "nobody at home"));
+
+	lab_open(&lab);
+	assert_true(lab_echo(fd, "not adopted yet"));
+	assert_int_equal(net_adopt(lab.net, kept.slot, pid, 0, &got, &err), 0);
+	assert_string_equal(got.ip4, kept.ip4);
+	assert_string_equal(got.ip6, kept.ip6);
+	net_adopted(lab.net);
+	assert_true(lab_echo(fd, "after"));
+	assert_int_equal(lab_try(got.netns, LAB_WEB6, 80, true, NULL), 0);
+	close(fd);
+	wait_clean(lab.net); /* the lease nobody adopted is gone, though its process lives */
+	holder_stop(other);
+	holder_stop(pid);
+	net_release(lab.net, &got);
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
+static void adoption_refuses_a_process_of_another_network(void **state)
+{
+	struct lab lab = {0};
+	struct net_lease a, b, got;
+	struct err err = {0};
+	pid_t pid;
+
+	(void)state;
+	lab_open(&lab);
+	claim(lab.net, 0, &a);
+	claim(lab.net, 0, &b);
+	pid = holder_ready(a.netns);
+	net_close(lab.net, true);
+	lab_open(&lab);
+	assert_int_equal(net_adopt(lab.net, b.slot, pid, 0, &got, &err), -1);
+	assert_int_equal(err.code, ERR_CONFLICT);
+	assert_int_equal(net_adopt(lab.net, a.slot, getpid(), 0, &got, &err), -1);
+	assert_int_equal(err.code, ERR_CONFLICT);
+	assert_int_equal(net_adopt(lab.net, 0, pid, 0, &got, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	holder_stop(pid);
+	assert_int_equal(net_adopt(lab.net, a.slot, pid, 0, &got, &err), -1);
+	assert_int_equal(err.code, ERR_GONE);
+	net_adopted(lab.net);
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
+struct shared {
+	uint32_t slot;
+	int ready;
+};
+
+/* The daemon of the next test: claims, leaves the pool full, and is killed. */
+static void doomed(struct lab *lab, struct shared *s, int netns_out)
+{
+	struct net_lease l;
+	struct err err = {0};
+	char c = 'x';
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	lab->net = net_open(&lab->cfg, &err);
+	if (!lab->net || net_claim(lab->net, NET_BLOCK, &l, &err) < 0)
+		_exit(1);
+	s->slot = l.slot;
+	s->ready = holder_start(l.netns, false);
+	while (!in_namespace(s->ready, l.netns))
+		poll(NULL, 0, 1);
+	if (write(netns_out, &c, 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void killed_daemon_leaves_an_adoptable_router(void **state)
+{
+	struct shared *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct lab lab = {0};
+	struct net_lease got;
+	struct err err = {0};
+	int pipefd[2];
+	pid_t pid;
+	char c;
+
+	(void)state;
+	/* The first open and close only choose the instance. */
+	lab_open(&lab);
+	net_close(lab.net, false);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	assert_int_equal(pipe(pipefd), 0);
+	pid = fork();
+	if (pid == 0)
+		doomed(&lab, s, pipefd[1]);
+	close(pipefd[1]);
+	assert_int_equal(read(pipefd[0], &c, 1), 1);
+	close(pipefd[0]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+
+	lab_open(&lab);
+	assert_int_equal(net_adopt(lab.net, s->slot, s->ready, NET_BLOCK, &got, &err), 0);
+	net_adopted(lab.net);
+	assert_int_equal(lab_try(got.netns, LAB_WEB4, 80, true, NULL), ECONNREFUSED);
+	net_release(lab.net, &got);
+	kill(s->ready, SIGKILL);
+	waitpid(s->ready, NULL, 0);
+	wait_clean(lab.net);
+	lab_close(&lab);
+	munmap(s, sizeof(*s));
+}
+
+static int long_cmp(const void *a, const void *b)
+{
+	long x = *(const long *)a, y = *(const long *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void figure(const char *what, long *us, int n)
+{
+	qsort(us, (size_t)n, sizeof(*us), long_cmp);
+	print_message("[ FIGURE   ] %s: p50 %ld us, p99 %ld us, n %d\n", what, us[n / 2],
+		      us[n * 99 / 100], n);
+}
+
+static void d31_thousand_claims_and_releases_leave_nothing(void **state)
+{
+	struct lab lab = {.cfg.pool = 64};
+	static struct net_lease l[MANY];
+	static long us[MANY];
+	int64_t start, t;
+	int fds;
+
+	(void)state;
+	lab_open(&lab);
+	poll(NULL, 0, 300);
+	fds = lab_fds();
+	start = clock_mono_us();
+	for (int i = 0; i < MANY; i++)
+		claim(lab.net, 0, &l[i]);
+	t = clock_mono_us() - start;
+	print_message("[ FIGURE   ] refill: %ld leases a second\n", MANY * 1000000L / (long)t);
+	assert_int_equal(lab_try(l[0].netns, LAB_WEB4, 80, true, NULL), 0);
+	assert_int_equal(lab_try(l[MANY - 1].netns, LAB_WEB6, 80, true, NULL), 0);
+	assert_int_equal(lab_try(l[MANY / 2].netns, l[3].ip4, 80, true, NULL), ECONNREFUSED);
+	assert_true(lab_fds() <= fds + MANY + 64);
+	/* With a thousand alive: what one claim from the pool costs. */
+	for (int i = 0; i < 200; i++) {
+		net_release(lab.net, &l[i]);
+		poll(NULL, 0, 3);
+		t = clock_mono_us();
+		claim(lab.net, 0, &l[i]);
+		us[i] = (long)(clock_mono_us() - t);
+	}
+	figure("claim at 1000 live", us, 200);
+	for (int i = 0; i < MANY; i++) {
+		t = clock_mono_us();
+		net_release(lab.net, &l[i]);
+		us[i] = (long)(clock_mono_us() - t);
+	}
+	figure("release", us, MANY);
+	t = clock_mono_ms();
+	wait_clean(lab.net);
+	print_message("[ FIGURE   ] 1000 released and gone after %ld ms\n",
+		      (long)(clock_mono_ms() - t));
+	poll(NULL, 0, 300);
+	assert_true(lab_fds() <= fds + 2);
+	lab_close(&lab);
+}
+
+static void claim_from_the_pool_takes_microseconds(void **state)
+{
+	struct lab lab = {.cfg.pool = 32};
+	struct net_lease l;
+	static long us[300];
+
+	(void)state;
+	lab_open(&lab);
+	for (int i = 0; i < 300; i++) {
+		int64_t t;
+
+		poll(NULL, 0, 3);
+		t = clock_mono_us();
+		claim(lab.net, 0, &l);
+		us[i] = (long)(clock_mono_us() - t);
+		net_release(lab.net, &l);
+	}
+	figure("claim", us, 300);
+	assert_true(us[150] < 200); /* the goal is 50; tests share their machine */
+	lab_close(&lab);
+}
+
+struct burst {
+	struct net *n;
+	struct net_lease l;
+	long us;
+	int ret;
+};
+
+static void *burst_thread(void *arg)
+{
+	struct burst *b = arg;
+	int64_t t = clock_mono_us();
+
+	b->ret = net_claim(b->n, 0, &b->l, NULL);
+	b->us = (long)(clock_mono_us() - t);
+	return NULL;
+}
+
+static void burst_of_a_hundred_succeeds(void **state)
+{
+	struct lab lab = {0};
+	static struct burst b[100];
+	static long us[100];
+	pthread_t t[100];
+
+	(void)state;
+	lab_open(&lab);
+	for (int i = 0; i < 100; i++) {
+		b[i] = (struct burst){.n = lab.net};
+		assert_int_equal(pthread_create(&t[i], NULL, burst_thread, &b[i]), 0);
+	}
+	for (int i = 0; i < 100; i++) {
+		pthread_join(t[i], NULL);
+		assert_int_equal(b[i].ret, 0);
+		us[i] = b[i].us;
+	}
+	figure("claim in a burst of 100", us, 100);
+	assert_int_equal(lab_try(b[99].l.netns, LAB_WEB4, 80, true, NULL), 0);
+	for (int i = 0; i < 100; i++)
+		net_release(lab.net, &b[i].l);
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
+static void forward_set(const char *value4, const char *value6)
+{
+	char four[64], six[64];
+	const char *const argv[] = {"sysctl", "-qw", four, six, NULL};
+
+	snprintf(four, sizeof(four), "net.ipv4.ip_forward=%s", value4);
+	snprintf(six, sizeof(six), "net.ipv6.conf.all.forwarding=%s", value6);
+	assert_int_equal(lab_run(getenv("CAISSON_TEST_UPLINK"), argv), 0);
+}
+
+/* A host that doesn't forward must make clients fail at once, not hang. */
+static void d20_host_without_forwarding_fails_fast(void **state)
+{
+	struct lab lab = {0};
+	struct net_lease l;
+	int64_t us;
+
+	(void)state;
+	forward_set("1", "0");
+	lab_open(&lab);
+	claim(lab.net, 0, &l);
+	assert_int_equal(lab_try(l.netns, LAB_WEB4, 80, true, NULL), 0);
+	assert_int_equal(lab_try(l.netns, LAB_WEB6, 80, true, &us), ECONNREFUSED);
+	assert_true(us < LAB_FAST_US);
+	forward_set("1", "1");
+	for (int i = 0; i < 300 && lab_try(l.netns, LAB_WEB6, 80, true, NULL) != 0; i++)
+		poll(NULL, 0, 20);
+	assert_int_equal(lab_try(l.netns, LAB_WEB6, 80, true, NULL), 0);
+	net_release(lab.net, &l);
+	lab_close(&lab);
+}
+
+static void operator_exception_opens_just_that_range(void **state)
+{
+	struct lab lab = {.cfg.allow_ranges = "10.1.2.0/24, fd12:3456::/64"};
+	struct net_lease l;
+	struct err err = {0};
+
+	(void)state;
+	lab_open(&lab);
+	claim(lab.net, 0, &l);
+	assert_int_equal(lab_try(l.netns, "10.1.2.3", 80, true, NULL), 0);
+	assert_int_equal(lab_try(l.netns, "fd12:3456::1", 80, true, NULL), 0);
+	assert_int_equal(lab_try(l.netns, "172.16.5.5", 80, true, NULL), ECONNREFUSED);
+	net_close(lab.net, true);
+	lab.cfg.allow_ranges = "10.1.2.0/33";
+	assert_null(net_open(&lab.cfg, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	lab.cfg.allow_ranges = "nonsense";
+	assert_null(net_open(&lab.cfg, &err));
+	lab.cfg.allow_ranges = NULL;
+	lab_open(&lab);
+	net_adopted(lab.net);
+	wait_clean(lab.net);
+	lab_close(&lab);
+	close(l.netns);
+}
+
+/* One sandbox that opens everything it can leaves room for its neighbours. */
+static void flows_of_one_sandbox_are_bounded(void **state)
+{
+	struct lab lab = {0};
+	struct net_lease a, b;
+	static int fd[3000];
+	int refused = 0;
+
+	(void)state;
+	lab_open(&lab);
+	claim(lab.net, 0, &a);
+	claim(lab.net, 0, &b);
+	for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
+		fd[i] = lab_connect(a.netns, LAB_WEB4, 80);
+		if (fd[i] < 0 && ++refused > 0)
+			break;
+	}
+	assert_int_equal(lab_try(b.netns, LAB_WEB4, 80, true, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
+		if (fd[i] > 0)
+			close(fd[i]);
+	net_release(lab.net, &a);
+	net_release(lab.net, &b);
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(restart_adopts_and_flows_live_on),
+		cmocka_unit_test(adoption_refuses_a_process_of_another_network),
+		cmocka_unit_test(killed_daemon_leaves_an_adoptable_router),
+		cmocka_unit_test(claim_from_the_pool_takes_microseconds),
+		cmocka_unit_test(burst_of_a_hundred_succeeds),
+		cmocka_unit_test(d31_thousand_claims_and_releases_leave_nothing),
+		cmocka_unit_test(d20_host_without_forwarding_fails_fast),
+		cmocka_unit_test(operator_exception_opens_just_that_range),
+		cmocka_unit_test(flows_of_one_sandbox_are_bounded),
+	};
+
+	(void)argc;
+	lab_enter(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
