@@ -19,6 +19,7 @@
 #include "caisson/dialects.h"
 #include "caisson/http.h"
 #include "main/roles.h"
+#include "routes.h"
 
 #define API_STOP_GRACE_MS 5000
 #define API_PEM_MAX	  (256 * 1024)
@@ -126,6 +127,8 @@ static int api_serve(struct config *c, struct api_state *s, struct err *err)
 		.tls_key = s->tls_key,
 		.max_connections = (unsigned)c->max_connections,
 		.max_per_address = (unsigned)c->max_per_address,
+		.spec = api_specs,
+		.nspecs = api_nspecs,
 	};
 
 	s->http = http_start(&hc, err);
