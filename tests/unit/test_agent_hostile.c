@@ -1,0 +1,579 @@
+/*
+ * The line between daemon and sandbox, with either side hostile: odd clients against a real
+ * caisson-init, and an agent of our own making against the daemon's calls.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cmocka.h>
+
+#include "agent/call.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "unit/agentbox.h"
+
+static struct agentbox box;
+
+static int box_start(void **state)
+{
+	(void)state;
+	return agentbox_start(&box, 0);
+}
+
+static int box_end(void **state)
+{
+	(void)state;
+	agentbox_stop(&box);
+	return 0;
+}
+
+/* ---- hostile clients ---- */
+
+static int box_connect(void)
+{
+	return agent_call_open(box.sock, clock_mono_ms() + 2000, NULL);
+}
+
+static void box_is_well(void)
+{
+	const char *const argv[] = {"echo", "well", NULL};
+	struct agentbox_run run = {.argv = argv};
+	struct agentbox_result r;
+
+	assert_int_equal(agent_hello(box.sock, clock_mono_ms() + 2000, NULL), 0);
+	assert_int_equal(agentbox_exec(&box, &run, &r, NULL), 0);
+	assert_string_equal(r.out, "well\n");
+	agentbox_result_done(&r);
+}
+
+static void half_a_frame_blocks_nobody(void **state)
+{
+	uint8_t head[WIRE_FRAME_HEAD];
+	struct wire_frame f = {.len = 1000, .type = AGENT_SPAWN};
+	int fds[50];
+
+	(void)state;
+	wire_frame_put(head, &f);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = box_connect();
+		assert_true(fds[i] >= 0);
+		assert_true(send(fds[i], head, 1 + i % WIRE_FRAME_HEAD, 0) > 0);
+	}
+	box_is_well();
+	fd_close_all(fds, ARRAY_LEN(fds));
+}
+
+static void a_request_in_single_bytes_is_served(void **state)
+{
+	uint8_t raw[WIRE_FRAME_HEAD + 64];
+	struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 64);
+	struct agent_req req = {.verb = AGENT_USER, .user = "dev"};
+	struct wire_frame f = {.type = AGENT_USER};
+	auto_reply struct agent_reply r = {.nfds = 0};
+	auto_close int fd = box_connect();
+
+	(void)state;
+	agent_req_put(&o, &req);
+	f.len = (uint32_t)o.len;
+	wire_frame_put(raw, &f);
+	for (size_t i = 0; i < WIRE_FRAME_HEAD + o.len; i++) {
+		assert_int_equal(send(fd, raw + i, 1, 0), 1);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(agent_call_recv(fd, &r, clock_mono_ms() + 2000, NULL), 0);
+	assert_int_equal(r.type, AGENT_OK);
+}
+
+static void frames_over_the_limit_are_refused(void **state)
+{
+	uint8_t head[WIRE_FRAME_HEAD];
+	struct wire_frame f = {.len = AGENT_REQUEST_MAX + 1, .type = AGENT_SPAWN};
+	auto_reply struct agent_reply r = {.nfds = 0};
+	auto_close int fd = box_connect();
+	struct err err;
+
+	(void)state;
+	wire_frame_put(head, &f);
+	assert_int_equal(send(fd, head, sizeof(head), 0), sizeof(head));
+	assert_int_equal(agent_call_recv(fd, &r, clock_mono_ms() + 2000, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	box_is_well();
+}
+
+static void a_request_of_a_mebibyte_works(void **state)
+{
+	static char text[60000];
+	const char *argv[17] = {"true"};
+	struct agentbox_run run = {.argv = argv};
+	struct agentbox_result r;
+	struct err err;
+
+	(void)state;
+	memset(text, 'a', sizeof(text) - 1);
+	for (size_t i = 1; i < 16; i++)
+		argv[i] = text;
+	assert_int_equal(agentbox_exec(&box, &run, &r, &err), 0);
+	agentbox_result_done(&r);
+}
+
+static void random_bytes_do_no_harm(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		uint8_t raw[200];
+		auto_close int fd = box_connect();
+		struct wire_frame f = {.len = (uint32_t)(i % 190), .type = (uint16_t)(i % 21)};
+
+		id_random(raw, sizeof(raw));
+		if (i % 3)
+			wire_frame_put(raw, &f);
+		send(fd, raw, sizeof(raw), MSG_NOSIGNAL);
+	}
+	box_is_well();
+}
+
+static void connections_over_the_limit_are_told(void **state)
+{
+	static int fds[600];
+	size_t refused = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = box_connect();
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		struct pollfd p = {.fd = fds[i], .events = POLLIN};
+
+		refused += poll(&p, 1, i > 500 ? 100 : 0) > 0;
+	}
+	assert_true(refused >= 80 && refused <= 100);
+	fd_close_all(fds, ARRAY_LEN(fds));
+	box_is_well();
+}
+
+static void silent_clients_are_dropped_in_time(void **state)
+{
+	auto_close int fd = box_connect();
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t began = clock_mono_ms();
+	char c;
+
+	(void)state;
+	assert_int_equal(poll(&p, 1, 8000), 1);
+	assert_int_equal(recv(fd, &c, 1, 0), 0);
+	assert_true(clock_mono_ms() - began >= 4000);
+}
+
+static void a_second_request_on_a_running_exec_ends_it(void **state)
+{
+	const char *const argv[] = {"sleep", "100", NULL};
+	struct agent_spawn s = {.argv = argv, .user = ""};
+	struct agent_req again = {.verb = AGENT_HELLO};
+	struct agent_proc p = AGENT_PROC_INIT;
+	struct pollfd f;
+	struct agent_exit e;
+
+	(void)state;
+	assert_int_equal(agent_spawn(box.sock, &s, &p, clock_mono_ms() + 2000, NULL), 0);
+	assert_int_equal(agent_call_send(p.conn, &again, clock_mono_ms() + 1000, NULL), 0);
+	f = (struct pollfd){.fd = p.conn, .events = POLLIN};
+	assert_int_equal(poll(&f, 1, 2000), 1);
+	assert_int_equal(agent_proc_exit(&p, &e, NULL), -1);
+	agent_proc_done(&p);
+	box_is_well();
+}
+
+static void slow_readers_of_a_listing_block_nobody(void **state)
+{
+	struct agent_req req = {
+		.verb = AGENT_LIST, .user = "", .path = "/proc", .depth = 4, .max = 200000};
+	int fds[20];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = box_connect();
+		assert_int_equal(agent_call_send(fds[i], &req, clock_mono_ms() + 1000, NULL), 0);
+	}
+	box_is_well();
+	fd_close_all(fds, ARRAY_LEN(fds));
+}
+
+static void e25_a_stopped_agent_costs_one_deadline(void **state)
+{
+	int64_t began = clock_mono_ms();
+	struct err err;
+
+	(void)state;
+	kill(box.pid, SIGSTOP);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(agent_hello(box.sock, clock_mono_ms() + 100, &err), -1);
+		assert_int_equal(err.code, ERR_TIMEOUT);
+	}
+	assert_true(clock_mono_ms() - began < 1500);
+	kill(box.pid, SIGCONT);
+	box_is_well();
+}
+
+/* ---- hostile agents ---- */
+
+enum fake_fd { FAKE_NONE, FAKE_FILE, FAKE_PIPE_R, FAKE_PIPE_W, FAKE_DEV, FAKE_PROC, FAKE_SOCK };
+
+struct fake {
+	char path[64];
+	int listener;
+	const uint8_t *reply;
+	size_t len;
+	enum fake_fd fd[FD_PASS_MAX];
+	size_t nfds;
+	int hold_ms;
+	pthread_t thread;
+};
+
+static int fake_fd_make(enum fake_fd kind)
+{
+	int p[2];
+
+	switch (kind) {
+	case FAKE_FILE:
+		return memfd_create("fake", MFD_CLOEXEC);
+	case FAKE_PIPE_R:
+	case FAKE_PIPE_W:
+		assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+		close(p[kind == FAKE_PIPE_R]);
+		return p[kind == FAKE_PIPE_W];
+	case FAKE_DEV:
+		return open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	case FAKE_PROC:
+		return open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	default:
+		return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	}
+}
+
+static void *fake_main(void *arg)
+{
+	struct fake *f = arg;
+	int fds[FD_PASS_MAX];
+	char drop[4096];
+	int conn = accept(f->listener, NULL, NULL);
+
+	(void)!read(conn, drop, sizeof(drop));
+	for (size_t i = 0; i < f->nfds; i++)
+		fds[i] = fake_fd_make(f->fd[i]);
+	if (f->len)
+		fd_send(conn, f->reply, f->len, fds, f->nfds, 0, NULL);
+	poll(NULL, 0, f->hold_ms);
+	close(conn);
+	fd_close_all(fds, f->nfds);
+	return NULL;
+}
+
+static void fake_start(struct fake *f)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+	snprintf(f->path, sizeof(f->path), "/tmp/caisson-fake-%d.sock", getpid());
+	unlink(f->path);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", f->path);
+	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(f->listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(f->listener, 1), 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, fake_main, f), 0);
+}
+
+static void fake_end(struct fake *f)
+{
+	pthread_join(f->thread, NULL);
+	close(f->listener);
+	unlink(f->path);
+}
+
+static size_t frame(uint8_t *raw, uint16_t type, const struct wire_out *o)
+{
+	struct wire_frame f = {.len = (uint32_t)o->len, .type = type};
+
+	wire_frame_put(raw, &f);
+	return WIRE_FRAME_HEAD + o->len;
+}
+
+static size_t info_frame(uint8_t raw[256])
+{
+	struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 200);
+
+	wire_put_str(&o, "name");
+	wire_put_str(&o, "/name");
+	wire_put_u8(&o, 'f');
+	wire_put_u32(&o, 0644);
+	wire_put_u32(&o, 0);
+	wire_put_u32(&o, 0);
+	wire_put_u64(&o, 0);
+	wire_put_i64(&o, 0);
+	wire_put_str(&o, "");
+	return frame(raw, AGENT_OK, &o);
+}
+
+static size_t spawned_frame(uint8_t raw[256])
+{
+	struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 200);
+
+	wire_put_u32(&o, 7);
+	wire_put_u32(&o, 0);
+	wire_put_u32(&o, 0);
+	wire_put_str(&o, "/");
+	wire_put_u8(&o, 0);
+	return frame(raw, AGENT_SPAWNED, &o);
+}
+
+static void descriptors_of_the_wrong_kind_are_refused_for_files(void **state)
+{
+	static const enum fake_fd kinds[] = {FAKE_PIPE_R, FAKE_DEV, FAKE_PROC, FAKE_SOCK};
+	uint8_t raw[256];
+	size_t n = info_frame(raw);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct fake f = {.reply = raw, .len = n, .fd = {kinds[i]}, .nfds = 1};
+		struct err err = {.code = ERR_NONE};
+
+		fake_start(&f);
+		assert_int_equal(agent_open(f.path, "", "/name", AGENT_OPEN_READ, 0, NULL, &err),
+				 -1);
+		assert_true(err.code == ERR_AGENT || err.code == ERR_INVALID);
+		fake_end(&f);
+	}
+}
+
+static void a_file_opened_otherwise_than_asked_is_refused(void **state)
+{
+	uint8_t raw[256];
+	struct fake f = {.reply = raw, .len = info_frame(raw), .fd = {FAKE_FILE}, .nfds = 1};
+	struct err err = {.code = ERR_NONE};
+
+	(void)state;
+	fake_start(&f); /* a memfd is open for reading and writing */
+	assert_int_equal(agent_open(f.path, "", "/name", AGENT_OPEN_READ, 0, NULL, &err), -1);
+	assert_int_equal(err.code, ERR_AGENT);
+	fake_end(&f);
+}
+
+static void too_few_or_too_many_descriptors_are_refused(void **state)
+{
+	uint8_t raw[256];
+	size_t n = info_frame(raw);
+
+	(void)state;
+	for (size_t k = 0; k < 4; k++) {
+		struct fake f = {
+			.reply = raw, .len = n, .fd = {FAKE_FILE, FAKE_FILE, FAKE_FILE}, .nfds = k};
+		struct agent_info i;
+		struct err err = {.code = ERR_NONE};
+
+		if (k == 1)
+			continue;
+		fake_start(&f);
+		assert_int_equal(agent_open(f.path, "", "/name", AGENT_OPEN_READ | AGENT_OPEN_WRITE,
+					    0, &i, &err),
+				 -1);
+		assert_int_equal(err.code, ERR_AGENT);
+		fake_end(&f);
+	}
+}
+
+static void streams_of_the_wrong_kind_are_refused(void **state)
+{
+	static const enum fake_fd sets[][2] = {{FAKE_PIPE_W, FAKE_PIPE_R},
+					       {FAKE_PIPE_R, FAKE_SOCK},
+					       {FAKE_FILE, FAKE_PIPE_R},
+					       {FAKE_DEV, FAKE_PIPE_R}};
+	const char *const argv[] = {"x", NULL};
+	struct agent_spawn s = {.argv = argv, .user = ""};
+	uint8_t raw[256];
+	size_t n = spawned_frame(raw);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++) {
+		struct fake f = {.reply = raw, .len = n, .fd = {sets[i][0], sets[i][1]}, .nfds = 2};
+		struct agent_proc p = AGENT_PROC_INIT;
+		struct err err = {.code = ERR_NONE};
+
+		fake_start(&f);
+		assert_int_equal(agent_spawn(f.path, &s, &p, clock_mono_ms() + 2000, &err), -1);
+		assert_int_equal(err.code, ERR_AGENT);
+		assert_int_equal(p.conn, -1);
+		fake_end(&f);
+	}
+}
+
+static void malformed_replies_are_the_agents_fault(void **state)
+{
+	static const struct {
+		const char *raw;
+		size_t len;
+		enum err_code code;
+	} rows[] = {
+		{"\x00\x00\x00\x00\x64\x00\x00\x00", 8, ERR_AGENT},	     /* empty OK */
+		{"\xff\xff\xff\x7f\x64\x00\x00\x00", 8, ERR_AGENT},	     /* frame of 2 GiB */
+		{"\x00\x00\x00\x00\x64\x00\x01\x00", 8, ERR_AGENT},	     /* unknown flag */
+		{"\x01\x00\x00\x00\x65\x00\x00\x00x", 9, ERR_AGENT},	     /* half an ERR */
+		{"\x08\x00\x00\x00\x67\x00\x00\x00xxxxxxxx", 16, ERR_AGENT}, /* EXITED */
+		{"\x08\x00\x00", 3, ERR_GONE},				     /* hang-up */
+		{"", 0, ERR_GONE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct fake f = {.reply = (const uint8_t *)rows[i].raw, .len = rows[i].len};
+		struct err err = {.code = ERR_NONE};
+
+		fake_start(&f);
+		assert_int_equal(agent_hello(f.path, clock_mono_ms() + 2000, &err), -1);
+		assert_int_equal(err.code, rows[i].code);
+		fake_end(&f);
+	}
+}
+
+static void errors_keep_only_what_an_agent_may_say(void **state)
+{
+	static const struct {
+		uint16_t code;
+		const char *tag;
+		enum err_code want;
+		const char *want_tag;
+	} rows[] = {
+		{ERR_NOT_FOUND, "FILE_NOT_FOUND", ERR_NOT_FOUND, "FILE_NOT_FOUND"},
+		{ERR_NOT_FOUND, "MADE_UP", ERR_NOT_FOUND, NULL},
+		{ERR_UNAUTHORIZED, "", ERR_AGENT, NULL},
+		{ERR_NONE, "", ERR_AGENT, NULL},
+		{999, "", ERR_AGENT, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint8_t raw[256];
+		struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 200);
+		struct fake f = {.reply = raw};
+		struct err err = {.code = ERR_NONE};
+
+		wire_put_u16(&o, rows[i].code);
+		wire_put_u32(&o, 2);
+		wire_put_str(&o, rows[i].tag);
+		wire_put_str(&o, "text\x1b[31m\n");
+		f.len = frame(raw, AGENT_ERR, &o);
+		fake_start(&f);
+		assert_int_equal(agent_hello(f.path, clock_mono_ms() + 2000, &err), -1);
+		assert_int_equal(err.code, rows[i].want);
+		assert_null(strchr(err.msg, '\x1b'));
+		if (rows[i].want_tag)
+			assert_string_equal(err.tag, rows[i].want_tag);
+		else
+			assert_null(err.tag);
+		fake_end(&f);
+	}
+}
+
+static void a_trickling_agent_costs_one_deadline(void **state)
+{
+	static const uint8_t raw[] = {100, 0, 0};
+	struct fake f = {.reply = raw, .len = sizeof(raw), .hold_ms = 600};
+	struct err err = {.code = ERR_NONE};
+	int64_t began = clock_mono_ms();
+
+	(void)state;
+	fake_start(&f);
+	assert_int_equal(agent_hello(f.path, clock_mono_ms() + 200, &err), -1);
+	assert_int_equal(err.code, ERR_TIMEOUT);
+	assert_true(clock_mono_ms() - began < 500);
+	fake_end(&f);
+}
+
+static int entry_ignore(void *arg, const struct agent_info *i, struct err *err)
+{
+	(void)arg;
+	(void)i;
+	(void)err;
+	return 0;
+}
+
+static void listings_that_lie_are_refused(void **state)
+{
+	static const struct {
+		uint32_t n;
+		const char *name;
+	} rows[] = {{0, "a"}, {2, "a"}, {1000, "a"}, {1, ".."}, {1, "a/b"}, {1, ""}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint8_t raw[256];
+		struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 200);
+		struct fake f = {.reply = raw};
+		struct err err = {.code = ERR_NONE};
+
+		wire_put_u32(&o, rows[i].n);
+		wire_put_str(&o, rows[i].name);
+		wire_put_str(&o, "/p");
+		wire_put_u8(&o, 'f');
+		for (int k = 0; k < 7; k++)
+			wire_put_u32(&o, 0);
+		wire_put_str(&o, "");
+		f.len = frame(raw, AGENT_ENTRIES, &o);
+		fake_start(&f);
+		assert_int_equal(
+			agent_list(f.path, "", "/p", 1, 10, entry_ignore, NULL, NULL, &err), -1);
+		assert_int_equal(err.code, ERR_AGENT);
+		fake_end(&f);
+	}
+}
+
+static void a_missing_agent_is_gone(void **state)
+{
+	struct err err;
+
+	(void)state;
+	assert_int_equal(agent_hello("/tmp/caisson-no-such.sock", clock_mono_ms() + 100, &err), -1);
+	assert_int_equal(err.code, ERR_GONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest agent[] = {
+		cmocka_unit_test(descriptors_of_the_wrong_kind_are_refused_for_files),
+		cmocka_unit_test(a_file_opened_otherwise_than_asked_is_refused),
+		cmocka_unit_test(too_few_or_too_many_descriptors_are_refused),
+		cmocka_unit_test(streams_of_the_wrong_kind_are_refused),
+		cmocka_unit_test(malformed_replies_are_the_agents_fault),
+		cmocka_unit_test(errors_keep_only_what_an_agent_may_say),
+		cmocka_unit_test(a_trickling_agent_costs_one_deadline),
+		cmocka_unit_test(listings_that_lie_are_refused),
+		cmocka_unit_test(a_missing_agent_is_gone),
+	};
+	const struct CMUnitTest client[] = {
+		cmocka_unit_test(half_a_frame_blocks_nobody),
+		cmocka_unit_test(a_request_in_single_bytes_is_served),
+		cmocka_unit_test(frames_over_the_limit_are_refused),
+		cmocka_unit_test(a_request_of_a_mebibyte_works),
+		cmocka_unit_test(random_bytes_do_no_harm),
+		cmocka_unit_test(connections_over_the_limit_are_told),
+		cmocka_unit_test(silent_clients_are_dropped_in_time),
+		cmocka_unit_test(a_second_request_on_a_running_exec_ends_it),
+		cmocka_unit_test(slow_readers_of_a_listing_block_nobody),
+		cmocka_unit_test(e25_a_stopped_agent_costs_one_deadline),
+	};
+	int failed = cmocka_run_group_tests_name("agents", agent, NULL, NULL);
+
+	if (!agentbox_possible()) {
+		printf("skipped: needs root, a static /bin/busybox and build/caisson-init\n");
+		return failed;
+	}
+	return failed + cmocka_run_group_tests_name("clients", client, box_start, box_end);
+}
