@@ -1,0 +1,296 @@
+"""Keys, organizations, regions, snapshots, configuration, events, and what every route shares."""
+import json
+import threading
+import uuid
+
+import pytest
+
+import cli_daemon
+from resthelp import ISO, Events, WebSocket, refused, wait_for
+
+
+def test_health_and_config_need_no_key(api):
+    for path in ("/health", "/health/ready"):
+        status, reply = api.request("GET", path, headers={"Authorization": ""})
+        assert (status, reply["status"]) == (200, "ok")
+    status, cfg = api.request("GET", "/config", headers={"Authorization": ""})
+    assert status == 200
+    assert cfg["proxyToolboxUrl"] == f"http://127.0.0.1:{api.port}/toolbox"
+    assert cfg["defaultSnapshot"] == "caisson-small" and cfg["maxAutoArchiveInterval"] == 43200
+    assert cfg["maintananceMode"] is False and cfg["oidc"]["provider"] in ("auth0", "workos")
+    assert "analyticsApiUrl" not in cfg
+
+
+def openapi_routes():
+    for name, prefix in (("daytona-control", ""), ("daytona-toolbox", "/toolbox/{sandboxId}"),
+                         ("caisson", "/caisson")):
+        with open(f"{cli_daemon.TOP}/openapi/{name}.json", encoding="utf-8") as f:
+            doc = json.load(f)
+        for path, methods in doc["paths"].items():
+            for method, op in methods.items():
+                if method in ("get", "post", "put", "patch", "delete", "head"):
+                    yield method.upper(), prefix + path, op
+
+
+def filled(path):
+    import re
+    return re.sub(r"\{\w+\*?\}", "5", path)
+
+
+@pytest.mark.parametrize("key", ["", "Bearer ", "Bearer wrong", "Basic eDp5", "Bearer " + "x" * 5000])
+def test_wrong_key_is_401_everywhere(api, key):
+    for method, path, op in openapi_routes():
+        extra = op.get("x-caisson", {})
+        if extra.get("auth") is False or method == "HEAD":
+            continue
+        status, reply = api.request(method, filled(path), headers={"Authorization": key})
+        assert status == 401, (method, path, status, reply)
+
+
+def test_unbuilt_operations_are_501_for_a_valid_key(api):
+    seen = 0
+    for method, path, op in openapi_routes():
+        if op.get("x-caisson", {}).get("built") or method == "HEAD":
+            continue
+        status, reply = api.request(method, filled(path))
+        assert status == 501, (method, path, status, reply)
+        assert reply["message"], reply
+        seen += 1
+    assert seen > 200
+
+
+def test_unknown_paths_and_methods(api):
+    refused(api, 404, "GET", "/nowhere")
+    refused(api, 404, "GET", f"/toolbox/{uuid.uuid4()}/nowhere")
+    status, reply = api.request("PATCH", "/sandbox")
+    assert status in (404, 405), reply
+
+
+def test_organization_header_must_be_the_keys(api):
+    org = api.get("/organizations")[0]["id"]
+    head = {"X-Daytona-Organization-ID": org}
+    assert api.request("GET", "/sandbox", headers=head)[0] == 200
+    refused(api, 404, "GET", "/sandbox", headers={"X-Daytona-Organization-ID": str(uuid.uuid4())})
+
+
+def test_organization_and_user(api):
+    org = api.get("/organizations")[0]
+    assert api.get(f"/organizations/{org['id']}") == org
+    for key in ("personal", "suspended", "scimEnabled"):
+        assert type(org[key]) is bool
+    assert org["maxCpuPerSandbox"] >= 1 and org["authenticatedRateLimit"] is None
+    refused(api, 404, "GET", f"/organizations/{uuid.uuid4()}")
+    me = api.get("/users/me")
+    assert me["emailVerified"] is True and me["publicKeys"] == [] and ISO.match(me["createdAt"])
+    members = api.get(f"/organizations/{org['id']}/users")
+    assert [m["userId"] for m in members] == [me["id"]] and members[0]["role"] == "owner"
+
+
+def test_regions(api):
+    regions = api.get("/regions")
+    assert len(regions) == 1 and api.get("/shared-regions") == regions
+    assert api.get(f"/regions/{regions[0]['id']}") == regions[0]
+    assert regions[0]["regionType"] == "shared"
+    refused(api, 404, "GET", "/regions/mars")
+
+
+def test_snapshots(api):
+    page = api.get("/snapshots")
+    by_name = {s["name"]: s for s in page["items"]}
+    assert {"caisson-small", "caisson-medium", "caisson-large"} <= set(by_name)
+    assert page["total"] >= 3 and page["page"] == 1 and page["totalPages"] == 1
+    large = by_name["caisson-large"]
+    assert (large["cpu"], large["mem"], large["disk"]) == (4, 8, 10)
+    assert large["state"] == "active" and large["general"] is True
+    for key in ("size", "entrypoint", "errorReason", "lastUsedAt", "sourceSandboxId"):
+        assert key in large
+    assert api.get("/snapshots/caisson-large")["id"] == large["id"]
+    assert api.get(f"/snapshots/{large['id']}")["name"] == "caisson-large"
+    assert [s["name"] for s in api.get("/snapshots?name=medium")["items"]] == ["caisson-medium"]
+    assert len(api.get("/snapshots?limit=1&page=2")["items"]) == 1
+    refused(api, 404, "GET", "/snapshots/nope")
+    for query in ("page=0", "limit=0", "limit=201", "sort=x", "order=x"):
+        refused(api, 400, "GET", f"/snapshots?{query}", says=query.split("=")[0])
+
+
+# ---- keys ----
+
+def test_key_life(api):
+    made = api.post("/api-keys", {"name": "life \u00e9", "permissions": ["write:sandboxes"]})
+    assert set(made) == {"name", "value", "createdAt", "permissions", "expiresAt"}
+    assert made["value"].startswith("dtn_") and len(made["value"]) == 68
+    assert made["expiresAt"] is None and made["permissions"] == ["write:sandboxes"]
+    listed = {k["name"]: k for k in api.get("/api-keys")}
+    assert made["value"] not in json.dumps(listed)
+    assert "*" in listed["life \u00e9"]["value"]
+    head = {"Authorization": f"Bearer {made['value']}"}
+    status, current = api.request("GET", "/api-keys/current", headers=head)
+    assert status == 200 and current["name"] == "life \u00e9"
+    assert api.request("GET", "/sandbox", headers=head)[0] == 200
+    assert api.get("/api-keys/life%20%C3%A9")["name"] == "life \u00e9"
+    refused(api, 409, "POST", "/api-keys", {"name": "life \u00e9", "permissions": []})
+    status, _ = api.request("DELETE", "/api-keys/life%20%C3%A9")
+    assert status == 204
+    assert api.request("GET", "/sandbox", headers=head)[0] == 401
+    refused(api, 404, "DELETE", "/api-keys/life%20%C3%A9")
+
+
+def test_key_without_permission_is_403(api, box):
+    made = api.post("/api-keys", {"name": "reader", "permissions": []})
+    head = {"Authorization": f"Bearer {made['value']}"}
+    assert api.request("GET", f"/sandbox/{box}", headers=head)[0] == 200
+    refused(api, 403, "POST", "/sandbox", {}, headers=head)
+    refused(api, 403, "DELETE", f"/sandbox/{box}", headers=head)
+    refused(api, 403, "POST", f"/toolbox/{box}/process/execute", {"command": "id"}, headers=head)
+    assert api.request("DELETE", "/api-keys/reader")[0] == 204
+
+
+def test_key_with_an_end(api):
+    made = api.post("/api-keys", {"name": "past", "permissions": [],
+                                  "expiresAt": "2099-01-01T00:00:00Z"})
+    assert made["expiresAt"] == "2099-01-01T00:00:00.000Z"
+    api.request("DELETE", "/api-keys/past")
+
+
+@pytest.mark.parametrize("body,says", [
+    ({}, "name: is required"), ({"name": "x"}, "permissions: is required"),
+    ({"name": "", "permissions": []}, "name: "), ({"name": 5, "permissions": []}, "name: "),
+    ({"name": "x", "permissions": "write:sandboxes"}, "permissions: "),
+    ({"name": "x", "permissions": [5]}, "permissions[0]: "),
+    ({"name": "x", "permissions": ["fly:away"]}, "permissions"),
+    ({"name": "x", "permissions": [], "expiresAt": "soon"}, "expiresAt: "),
+])
+def test_bad_key_is_400(api, body, says):
+    refused(api, 400, "POST", "/api-keys", body, says=says)
+
+
+# ---- events ----
+
+def test_events_follow_a_sandbox(api):
+    ev = Events(api)
+    assert ev.accepted and ev.opened["pingInterval"] == 25000
+    sb = api.create(autoStopInterval=0)
+    made = ev.until("sandbox.created", lambda p: p["id"] == sb["id"])
+    assert made["toolboxProxyUrl"] == sb["toolboxProxyUrl"]
+    got = ev.until("sandbox.state.updated", lambda p: p["newState"] == "started")
+    assert got["sandbox"]["id"] == sb["id"] and got["sandbox"]["state"] == "started"
+    api.post(f"/sandbox/{sb['id']}/stop")
+    ev.until("sandbox.state.updated", lambda p: (p["oldState"], p["newState"]) == (
+        "started", "stopping"))
+    ev.until("sandbox.state.updated", lambda p: p["newState"] == "stopped")
+    api.delete(f"/sandbox/{sb['id']}")
+    ev.until("sandbox.state.updated", lambda p: p["newState"] == "destroyed")
+    ev.ws.close()
+
+
+def test_events_refuse_a_wrong_key(api):
+    ev = Events(api, token="dtn_" + "0" * 64)
+    assert not ev.accepted and ev.reply["message"]
+
+
+def test_socket_without_upgrade_is_400(api):
+    refused(api, 400, "GET", "/socket.io/?EIO=4&transport=polling")
+
+
+def test_many_listeners_come_and_go(api):
+    def one():
+        ev = Events(api)
+        assert ev.accepted
+        ev.ws.close()
+    threads = [threading.Thread(target=one) for _ in range(40)]
+    for t in threads:
+        t.start()
+    sb = api.create(autoStopInterval=0)
+    for t in threads:
+        t.join()
+    api.delete(f"/sandbox/{sb['id']}")
+
+
+# ---- native ----
+
+def test_status_and_images(api):
+    assert api.get("/caisson/status")["ready"] is True
+    with open(cli_daemon.BUSYBOX, "rb") as f:
+        tar = f.read()
+    made = api.post("/caisson/images?name=other", tar)
+    assert made["name"] == "other" and made["files"] > 100 and made["bytes"] > 1000000
+    assert "other" in [i["name"] for i in api.get("/caisson/images")["items"]]
+    sb = api.create(snapshot="other", autoStopInterval=0)
+    assert api.exec(sb["id"], "echo hi")["result"] == "hi\n"
+    status, _ = api.request("DELETE", "/caisson/images/other")
+    assert status == 409
+    api.delete(f"/sandbox/{sb['id']}")
+    wait_for(lambda: api.request("DELETE", "/caisson/images/other")[0] in (204, 404))
+
+
+@pytest.mark.parametrize("query,body,status", [
+    ("", b"x", 400), ("?name=", b"x", 400), ("?name=bad", b"not a tar" * 1000, 400),
+    ("?name=bad", b"", 400), ("?name=..%2Fx", b"x", 400),
+])
+def test_bad_image_is_refused(api, query, body, status):
+    got, reply = api.request("POST", f"/caisson/images{query}", body)
+    assert got == status and reply["message"] and reply["code"], reply
+    assert "bad" not in [i["name"] for i in api.get("/caisson/images")["items"]]
+
+
+def exec_ws(api, box, start):
+    ws = WebSocket(api, f"/api/caisson/sandboxes/{box}/exec")
+    assert ws.status == 101
+    ws.send(json.dumps(start))
+    return ws
+
+
+def drain(ws):
+    out = {1: b"", 2: b""}
+    while True:
+        op, data = ws.recv()
+        if op == 2:
+            out[data[0]] += data[1:]
+        elif op == 1:
+            last = json.loads(data)
+            op, data = ws.recv()
+            assert op == 8
+            return out, last, int.from_bytes(data[:2], "big")
+
+
+def test_attached_exec(api, box):
+    ws = exec_ws(api, box, {"command": "cat; echo e >&2; exit 3", "stdin": True})
+    ws.send(b"\0hello ")
+    ws.send(b"\0" + b"x" * 300000)
+    ws.send(json.dumps({"type": "eof"}))
+    out, last, code = drain(ws)
+    assert out[1] == b"hello " + b"x" * 300000 and out[2] == b"e\n"
+    assert last == {"type": "exit", "exitCode": 3, "cause": "exited"} and code == 1000
+
+
+def test_attached_exec_signal_timeout_and_tty(api, box):
+    ws = exec_ws(api, box, {"argv": ["sleep", "100"]})
+    ws.send(json.dumps({"type": "signal", "signal": "SIGTERM"}))
+    _, last, _ = drain(ws)
+    assert last["cause"] == "signal" and last["exitCode"] == 143
+    ws = exec_ws(api, box, {"argv": ["sleep", "100"], "timeoutMs": 200})
+    _, last, _ = drain(ws)
+    assert last["cause"] == "timeout"
+    ws = exec_ws(api, box, {"command": "stty size; tty", "tty": True, "cols": 91, "rows": 17})
+    out, last, _ = drain(ws)
+    assert out[1].startswith(b"17 91\r\n/dev/pts/") and last["exitCode"] == 0
+
+
+def test_attached_exec_refusals(api, box):
+    for start in ({}, {"argv": []}, {"command": "x", "argv": ["x"]}, {"argv": [5]},
+                  {"command": "x", "cwd": "/nope"}, {"argv": ["/no/such/program"]}):
+        ws = exec_ws(api, box, start)
+        _, last, code = drain(ws)
+        if last["type"] == "exit":
+            assert last["exitCode"] in (126, 127), last
+        else:
+            assert last["error"]["message"] and code == 1008, last
+    refused_ws = WebSocket(api, f"/api/caisson/sandboxes/{uuid.uuid4()}/exec")
+    assert refused_ws.status == 404
+
+
+def test_attached_exec_ends_with_its_client(api, box):
+    ws = exec_ws(api, box, {"command": "exec sleep 777.5"})
+    wait_for(lambda: "777.5" in api.exec(box, "ps -o args")["result"])
+    ws.close()
+    wait_for(lambda: "sleep 777.5" not in api.exec(box, "ps -o args")["result"])
