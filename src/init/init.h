@@ -44,7 +44,8 @@
 #define INIT_ETC_MAX	   (4u << 20) /* bytes read of /etc/passwd and /etc/group */
 #define INIT_PIPE_SIZE	   (1 << 20)
 #define INIT_OOM_ADJ	   "500" /* commands die of memory before we do */
-#define INIT_PATH	   "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" /* as Docker's */
+/* As Docker's. */
+#define INIT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* ---- user.c: accounts of the image ---- */
 struct user {

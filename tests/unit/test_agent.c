@@ -465,6 +465,7 @@ static void term_reports_who_stays(void **state)
 			 0);
 	assert_true(agent_term(box.sock, 200, NULL) >= 1);
 	assert_true(clock_mono_ms() - began < 3000);
+	agentbox_result_done(&r);
 	assert_int_equal(agentbox_sh(&box, "kill -9 -1", &r), 0);
 	assert_empty();
 }
