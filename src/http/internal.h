@@ -28,7 +28,7 @@
 #define HTTP_LINGER_MS	   2000
 #define HTTP_HEADERS_MAX   128
 #define HTTP_STACK	   (512u << 10)
-#define HTTP_POOL	   (96u << 10) /* libmicrohttpd's memory of one connection */
+#define HTTP_POOL	   (48u << 10) /* memory of a connection, all of it touched */
 #define HTTP_BODY_RATE_MS  60000       /* from then on a body must come */
 #define HTTP_BODY_RATE_BPS 512	       /* at least this fast */
 #define HTTP_REQID_MAX	   64
