@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "caisson/doctor.h"
 #include "main/config.h"
 
 /* Descriptors a child role is started with. */
@@ -23,6 +24,7 @@ int role_daemon(struct config *c, int argc, char **argv);
 int role_api(struct config *c);
 int role_net(struct config *c); /* descriptors of caisson/netrole.h */
 int role_check(struct config *c);
+void role_doctor_config(const struct config *c, struct doctor_config *ret);
 
 /* uid and gid of the api process (config api_user, "caisson", else ROLE_UID_DEFAULT). */
 int role_ids(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *err);
