@@ -57,6 +57,9 @@ struct box_spec {
 	const char *hostname;
 };
 
+/* Every field in its range; ERR_INVALID names the field and the rule. */
+int box_spec_check(const struct box_spec *s, struct err *err);
+
 /* Where the time of a start goes, in microseconds since its begin. */
 enum box_mark {
 	MARK_CLAIMED, /* uid range, cgroup, upper, network */
@@ -103,6 +106,9 @@ int box_kill(struct box_host *h, struct box *b, struct err *err);
 /* Give everything back and free b; its processes must be dead. The upper stays. */
 void box_end(struct box_host *h, struct box *b);
 
+/* Write the state file again after a change of flags. */
+int box_save(struct box_host *h, const struct box *b, struct err *err);
+void box_host_size(const struct box_host *h, uint64_t *ret_mem, uint32_t *ret_cpus);
 int box_stats(struct box_host *h, const struct box *b, struct cg_stats *ret, struct err *err);
 
 /*

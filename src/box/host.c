@@ -231,3 +231,9 @@ struct upper_store *box_host_uppers(const struct box_host *h)
 {
 	return h->uppers;
 }
+
+void box_host_size(const struct box_host *h, uint64_t *ret_mem, uint32_t *ret_cpus)
+{
+	*ret_mem = h->files.mem_total;
+	*ret_cpus = h->files.cpus;
+}

@@ -62,7 +62,6 @@ void host_janitor_stop(struct box_host *h);
 void host_janitor_wake(struct box_host *h);
 
 /* state.c: the file that lets the next runner adopt a box. */
-int box_state_write(struct box_host *h, const struct box *b, struct err *err);
 int box_state_read(struct box_host *h, const char *id, struct box *ret, struct err *err);
 uint64_t proc_start_ticks(pid_t pid); /* 0 when gone */
 void box_rundir_remove(struct box_host *h, const char *id);

@@ -56,7 +56,7 @@ static void start_mark(struct start *s, enum box_mark m)
 	s->b->mark_us[m] = (uint32_t)(clock_mono_us() - s->begin_us);
 }
 
-static int start_check(const struct box_spec *s, struct err *err)
+int box_spec_check(const struct box_spec *s, struct err *err)
 {
 	size_t n = strlen(s->hostname);
 
@@ -410,7 +410,7 @@ static int start_run(struct start *s, struct err *err)
 	child_go(c, GO_ATTACHED);
 	start_mark(s, MARK_ATTACHED);
 	s->b->start_ticks = proc_start_ticks(s->b->pid);
-	if (box_state_write(s->h, s->b, err) < 0 || start_wait_ready(s, err) < 0)
+	if (box_save(s->h, s->b, err) < 0 || start_wait_ready(s, err) < 0)
 		return -1;
 	s->b->mark_us[MARK_EXEC] = (uint32_t)(c->exec_ns / 1000 - s->begin_us);
 	start_mark(s, MARK_READY);
@@ -424,7 +424,7 @@ int box_start(struct box_launcher *l, const struct box_spec *spec, struct box **
 	struct start s = {.l = l, .h = l->host, .spec = spec, .status = -1};
 
 	s.begin_us = clock_mono_us();
-	if (start_check(spec, err) < 0)
+	if (box_spec_check(spec, err) < 0)
 		return -1;
 	s.b = calloc(1, sizeof(*s.b));
 	if (!s.b)

@@ -39,7 +39,7 @@ static int state_dir(struct box_host *h, const char *id)
 	return openat(h->boxes, id, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-int box_state_write(struct box_host *h, const struct box *b, struct err *err)
+int box_save(struct box_host *h, const struct box *b, struct err *err)
 {
 	auto_close int dir = state_dir(h, b->id);
 	char text[STATE_MAX];
