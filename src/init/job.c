@@ -198,7 +198,8 @@ int job_start(struct init *in, struct conn *c, uint16_t verb, const void *payloa
 	c->events = 0;
 	if (job_queue(j) < 0) {
 		job_free(j);
-		return err_set(err, ERR_NOMEM, "no thread for a file operation");
+		return err_set(err, ERR_LIMIT,
+			       "processes: none left for a file operation, end some or raise it");
 	}
 	c->state = CONN_JOB;
 	c->fd = -1;

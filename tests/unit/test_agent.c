@@ -631,6 +631,7 @@ static void a46_users_work_without_passwd(void **state)
 	(void)state;
 	assert_int_equal(agentbox_exec(&box, &run, &r, &err), 0);
 	assert_non_null(strstr(r.out, "HOME=/\n"));
+	agentbox_result_done(&r);
 	run.user = "dev";
 	assert_int_equal(agentbox_exec(&box, &run, &r, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
