@@ -93,6 +93,9 @@ static int api_open(struct config *c, struct api_state *s, struct err *err)
 		.stop_grace_ms = (unsigned)c->stop_grace_ms,
 		.hold_ms = (unsigned)c->hold_ms,
 		.max_sandboxes = (unsigned)c->max_sandboxes,
+		.max_cpu = (unsigned)c->max_cpu,
+		.max_memory_gib = (unsigned)c->max_memory,
+		.max_disk_gib = (unsigned)c->max_disk,
 		.output_max = (uint64_t)c->output_max,
 		.destroy_on_exit = strcmp(c->on_exit, "destroy") == 0,
 	};

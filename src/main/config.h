@@ -20,7 +20,8 @@ struct config {
 	char *uplink_netns, *resolvers, *net_allow_ranges, *trusted_proxies;
 	char *api_user, *admin_key, *init_path, *share_dir;
 	int64_t warm_pool, net_pool, upper_pool, disk_low, stop_grace_ms, hold_ms;
-	int64_t max_sandboxes, output_max, max_connections, max_per_address;
+	int64_t max_cpu, max_memory, max_disk, max_sandboxes, output_max, max_connections,
+		max_per_address;
 	bool no_privsep;
 	/* What the command line asked for beside settings. */
 	bool print_config, print_docs, version, help;
