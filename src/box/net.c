@@ -258,14 +258,23 @@ static bool node_listed(const struct net_node *p, uint32_t slot)
 	return p != NULL;
 }
 
-/* How many of these slots are neither living nor ready. */
+static bool slot_in_making(const struct net *n, uint32_t slot)
+{
+	for (size_t i = 0; i < NET_MAKERS; i++)
+		if (n->making[i] == slot)
+			return true;
+	return false;
+}
+
+/* How many of these slots are neither living nor ready nor under way. */
 static int slots_unknown(struct net *n, const uint32_t *slot, size_t len)
 {
 	int unknown = 0;
 
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < len; i++)
-		if (!net_pool_find(n, slot[i]) && !node_listed(n->ready, slot[i]))
+		if (!net_pool_find(n, slot[i]) && !node_listed(n->ready, slot[i]) &&
+		    !slot_in_making(n, slot[i]))
 			unknown++;
 	pthread_mutex_unlock(&n->lock);
 	return unknown;

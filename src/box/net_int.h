@@ -92,6 +92,7 @@ struct net {
 	pthread_cond_t have;  /* claimers: something ready */
 	struct net_node *ready;
 	unsigned nready, nmaking, nwaiting;
+	uint32_t making[NET_MAKERS]; /* slot each maker works on, or 0 */
 	struct net_node *live[NET_BUCKETS];
 	unsigned nlive;
 	struct net_node *dead;	   /* released: flows to be forgotten */

@@ -113,6 +113,22 @@ void net_msg_route(struct nl_batch *b, uint16_t type, int index, int family, con
 	nl_end(b, nlh);
 }
 
+/*
+ * No link-local address. (Through /proc/sys it would be a trap: the write fails and restarts in
+ * a busy loop for as long as anybody holds RTNL.)
+ */
+static void msg_no_link_local(struct nl_batch *b, int index)
+{
+	struct nlmsghdr *nlh = net_msg_link(b, RTM_NEWLINK, 0, index);
+	struct nlattr *spec = mnl_attr_nest_start(nlh, IFLA_AF_SPEC);
+	struct nlattr *inet6 = mnl_attr_nest_start(nlh, AF_INET6);
+
+	mnl_attr_put_u8(nlh, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+	mnl_attr_nest_end(nlh, inet6);
+	mnl_attr_nest_end(nlh, spec);
+	nl_end(b, nlh);
+}
+
 /* The pair, the far end born in the namespace netns with its index, name and MAC. */
 static void msg_veth(struct nl_batch *b, const struct net_ids *ids, int netns)
 {
@@ -150,6 +166,8 @@ static int link_box_side(struct net *n, struct nl_sock *in, const struct net_ids
 	inet_pton(AF_INET6, NET_GATEWAY6, &gw6);
 	nl_begin(&b, in, false);
 	net_msg_up(&b, LO_INDEX);
+	if (n->v6)
+		msg_no_link_local(&b, BOX_INDEX);
 	net_msg_up_noarp(&b, BOX_INDEX);
 	net_msg_addr(&b, BOX_INDEX, AF_INET, &ids->ip4, 32);
 	net_msg_neigh(&b, BOX_INDEX, AF_INET, &gw4, ids->mac_router);
@@ -179,23 +197,16 @@ static int link_router_side(struct net *n, struct nl_sock *rt, const struct net_
 	return nl_commit(&b, rt, "set up the router's end", err);
 }
 
-/* Root inside has no rights over its own network: what it may want is opened here. */
-static int link_box_sysctls(struct net *n, struct err *err)
+/*
+ * Root inside has no rights over its own network: what it may want is opened here. Each of these
+ * costs a walk over the names of all namespaces. Router advertisements need no switch: without a
+ * link-local address none is asked for, and the router neither sends nor forwards any.
+ */
+static int link_box_sysctls(struct err *err)
 {
-	static const struct {
-		const char *name, *value;
-		bool v6;
-	} row[] = {
-		{"ipv4/ip_unprivileged_port_start", "0", false},
-		{"ipv4/ping_group_range", "0 2147483647", false},
-		{"ipv6/conf/default/accept_ra", "0", true},
-		{"ipv6/conf/default/addr_gen_mode", "1", true}, /* no link-local address */
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(row); i++)
-		if ((!row[i].v6 || n->v6) && net_sysctl(row[i].name, row[i].value, err) < 0)
-			return -1;
-	return 0;
+	if (net_sysctl("ipv4/ip_unprivileged_port_start", "0", err) < 0)
+		return -1;
+	return net_sysctl("ipv4/ping_group_range", "0 2147483647", err);
 }
 
 int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, int *ret_netns,
@@ -209,7 +220,7 @@ int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, 
 	if (unshare(CLONE_NEWNET) < 0)
 		return err_errno(err, ERR_NOMEM, errno, "make a network namespace");
 	netns = net_ns_open_self(err);
-	r = netns < 0 ? -1 : link_box_sysctls(n, err);
+	r = netns < 0 ? -1 : link_box_sysctls(err);
 	if (r == 0)
 		r = nl_open(&in, NETLINK_ROUTE, err);
 	/* Back at once: a maker that stays would keep a released namespace alive. */

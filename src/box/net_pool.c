@@ -64,10 +64,17 @@ void net_lease_fill(const struct net *n, const struct net_node *node, struct net
 	snprintf(ret->resolver4, sizeof(ret->resolver4), "%s", NET_RESOLVER4);
 }
 
-static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct nl_sock *nft,
-				   struct err *err)
+/* The sockets of a maker's thread. */
+struct maker {
+	struct net *n;
+	unsigned number;
+	struct nl_sock rt, nft;
+};
+
+static struct net_node *lease_make(struct maker *m, struct err *err)
 {
 	auto_free struct net_node *node = calloc(1, sizeof(*node));
+	struct net *n = m->n;
 	struct net_ids ids;
 	uint32_t slot;
 
@@ -75,10 +82,13 @@ static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct nl_
 		return (void)err_set(err, ERR_NOMEM, "out of memory"), NULL;
 	if (net_slot_take(n, &slot, err) < 0)
 		return NULL;
+	pthread_mutex_lock(&n->lock);
+	n->making[m->number] = slot;
+	pthread_mutex_unlock(&n->lock);
 	net_ids(n, slot, &ids);
-	if (net_link_make(n, rt, &ids, &node->netns, err) < 0)
+	if (net_link_make(n, &m->rt, &ids, &node->netns, err) < 0)
 		return NULL;
-	if (net_elem_known(n, nft, &ids, err) < 0) {
+	if (net_elem_known(n, &m->nft, &ids, err) < 0) {
 		close(node->netns);
 		return NULL;
 	}
@@ -87,16 +97,18 @@ static struct net_node *lease_make(struct net *n, struct nl_sock *rt, struct nl_
 }
 
 /* Called and left with lock held. */
-static void maker_make(struct net *n, struct nl_sock *rt, struct nl_sock *nft)
+static void maker_make(struct maker *m)
 {
+	struct net *n = m->n;
 	struct err err = {0};
 	struct net_node *node;
 
 	n->nmaking++;
 	pthread_mutex_unlock(&n->lock);
-	node = lease_make(n, rt, nft, &err);
+	node = lease_make(m, &err);
 	pthread_mutex_lock(&n->lock);
 	n->nmaking--;
+	n->making[m->number] = 0;
 	if (!node) {
 		n->make_err = err;
 		n->make_failed_ms = clock_mono_ms();
@@ -138,58 +150,58 @@ static int64_t maker_patience(const struct net *n, bool first)
 }
 
 /* What maker 0 does besides. Called and left with lock held. */
-static void maker_chores(struct net *n, int64_t *looked_ms, struct nl_sock *rt, struct nl_sock *nft)
+static void maker_chores(struct maker *m, int64_t *looked_ms)
 {
+	struct net *n = m->n;
+
 	pthread_mutex_unlock(&n->lock);
-	net_bury(n, rt, nft);
+	net_bury(n, &m->rt, &m->nft);
 	if (clock_mono_ms() - *looked_ms >= NET_LOOK_MS) {
 		*looked_ms = clock_mono_ms();
-		net_uplink_look(n, nft);
+		net_uplink_look(n, &m->nft);
 	}
 	pthread_mutex_lock(&n->lock);
 }
 
-static void maker_loop(struct net *n, bool first, struct nl_sock *rt, struct nl_sock *nft)
+static void maker_loop(struct maker *m)
 {
+	struct net *n = m->n;
+	bool first = m->number == 0;
 	int64_t ticked = clock_mono_ms(), looked = ticked;
 
 	pthread_mutex_lock(&n->lock);
 	while (!n->stop) {
 		if (maker_wanted(n))
-			maker_make(n, rt, nft);
+			maker_make(m);
 		else
 			cond_wait_ms(&n->want, &n->lock, maker_patience(n, first));
 		if (first && clock_mono_ms() - ticked >= NET_TICK_MS) {
 			ticked = clock_mono_ms();
-			maker_chores(n, &looked, rt, nft);
+			maker_chores(m, &looked);
 		}
 	}
 	pthread_mutex_unlock(&n->lock);
 }
 
-struct maker {
-	struct net *n;
-	bool first;
-};
-
 static void *maker_main(void *arg)
 {
-	struct maker m = *(struct maker *)arg;
-	auto_nl struct nl_sock rt = NL_SOCK_INIT;
-	auto_nl struct nl_sock nft = NL_SOCK_INIT;
+	struct maker *m = arg;
+	struct net *n = m->n;
 	struct err err = {0};
 
-	free(arg);
-	if (setns(m.n->router, CLONE_NEWNET) < 0)
+	if (setns(n->router, CLONE_NEWNET) < 0)
 		err_errno(&err, ERR_INTERNAL, errno, "enter the router");
-	else if (nl_open(&rt, NETLINK_ROUTE, &err) == 0 &&
-		 nl_open(&nft, NETLINK_NETFILTER, &err) == 0) {
-		maker_loop(m.n, m.first, &rt, &nft);
-		return NULL;
+	else if (nl_open(&m->rt, NETLINK_ROUTE, &err) == 0 &&
+		 nl_open(&m->nft, NETLINK_NETFILTER, &err) == 0)
+		maker_loop(m);
+	if (err.code) {
+		pthread_mutex_lock(&n->lock);
+		n->make_err = err;
+		pthread_mutex_unlock(&n->lock);
 	}
-	pthread_mutex_lock(&m.n->lock);
-	m.n->make_err = err;
-	pthread_mutex_unlock(&m.n->lock);
+	nl_close(&m->rt);
+	nl_close(&m->nft);
+	free(m);
 	return NULL;
 }
 
@@ -201,7 +213,7 @@ int net_pool_start(struct net *n, struct err *err)
 
 		if (!m)
 			return err_set(err, ERR_NOMEM, "out of memory");
-		*m = (struct maker){.n = n, .first = i == 0};
+		*m = (struct maker){.n = n, .number = i, .rt.fd = -1, .nft.fd = -1};
 		e = pthread_create(&n->maker[i], NULL, maker_main, m);
 		if (e) {
 			free(m);

@@ -129,15 +129,22 @@ static void msg_side(struct nl_batch *b, const struct net *n, int index, enum up
 	}
 }
 
-static void msg_pair(struct nl_batch *b, const struct net *n, const char *name)
+/*
+ * Made from the router's side, since veth takes the index asked for its main end only. The other
+ * end is born outside with an index of its own.
+ */
+static void msg_pair(struct nl_batch *b, const struct net *n)
 {
-	struct ifinfomsg peer = {.ifi_index = NET_INDEX_UPLINK};
-	struct nlmsghdr *nlh = net_msg_link(b, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0);
+	struct ifinfomsg peer = {0};
+	struct nlmsghdr *nlh =
+		net_msg_link(b, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, NET_INDEX_UPLINK);
 	struct nlattr *info, *data, *nest;
+	char name[IFNAMSIZ];
 	struct side side;
 
-	side_get(n, SIDE_OUTSIDE, &side);
-	mnl_attr_put_strz(nlh, IFLA_IFNAME, name);
+	uplink_name(n, name);
+	side_get(n, SIDE_ROUTER, &side);
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, "uplink");
 	mnl_attr_put(nlh, IFLA_ADDRESS, 6, side.mac);
 	info = mnl_attr_nest_start(nlh, IFLA_LINKINFO);
 	mnl_attr_put_strz(nlh, IFLA_INFO_KIND, "veth");
@@ -145,10 +152,10 @@ static void msg_pair(struct nl_batch *b, const struct net *n, const char *name)
 	nest = mnl_attr_nest_start(nlh, VETH_INFO_PEER);
 	memcpy(mnl_nlmsg_get_payload_tail(nlh), &peer, sizeof(peer));
 	nlh->nlmsg_len += MNL_ALIGN(sizeof(peer));
-	side_get(n, SIDE_ROUTER, &side);
-	mnl_attr_put_strz(nlh, IFLA_IFNAME, "uplink");
+	side_get(n, SIDE_OUTSIDE, &side);
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, name);
 	mnl_attr_put(nlh, IFLA_ADDRESS, 6, side.mac);
-	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, (uint32_t)n->router);
+	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, (uint32_t)n->outside);
 	mnl_attr_nest_end(nlh, nest);
 	mnl_attr_nest_end(nlh, data);
 	mnl_attr_nest_end(nlh, info);
@@ -197,61 +204,66 @@ static int uplink_outside(void *arg, struct err *err)
 	auto_nl struct nl_sock rt = NL_SOCK_INIT;
 	char name[IFNAMSIZ];
 	struct nl_batch b;
-	int index;
 
 	uplink_name(n, name);
-	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
-		return -1;
-	index = (int)if_nametoindex(name);
-	/* up4 says here whether the router still has its end. */
-	if (index && !n->up4) {
-		if (link_delete(&rt, index, err) < 0)
-			return -1;
-		index = 0;
-	}
-	if (!index) {
-		nl_begin(&b, &rt, false);
-		msg_pair(&b, n, name);
-		if (nl_commit(&b, &rt, "make the uplink", err) < 0)
-			return -1;
-		index = (int)if_nametoindex(name);
-	}
-	if (outside_sysctls(n, name, err) < 0)
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0 || outside_sysctls(n, name, err) < 0)
 		return -1;
 	nl_begin(&b, &rt, false);
-	msg_side(&b, n, index, SIDE_OUTSIDE);
+	msg_side(&b, n, (int)if_nametoindex(name), SIDE_OUTSIDE);
 	return nl_commit(&b, &rt, "set up the uplink outside", err);
 }
 
-static int uplink_router_has(void *arg, struct err *err)
-{
-	struct net *n = arg;
+/* Whether one end is there (1 or 0), or its removal where it is. */
+struct uplink_end {
+	const char *name;
+	bool remove;
+};
 
-	(void)err;
-	n->up4 = if_nametoindex("uplink") == NET_INDEX_UPLINK;
-	return 0;
-}
-
-/* A router whose outside was swapped for another namespace still holds the old pair. */
-static int uplink_router_drop(void *arg, struct err *err)
+static int uplink_end(void *arg, struct err *err)
 {
+	struct uplink_end *e = arg;
 	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	int index = (int)if_nametoindex(e->name);
 
-	(void)arg;
+	if (!index || !e->remove)
+		return index != 0;
 	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
 		return -1;
-	return link_delete(&rt, NET_INDEX_UPLINK, err);
+	return link_delete(&rt, index, err);
 }
 
-static int uplink_outside_has(void *arg, struct err *err)
+static int uplink_make(void *arg, struct err *err)
 {
 	struct net *n = arg;
-	char name[IFNAMSIZ];
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	struct nl_batch b;
 
-	(void)err;
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	nl_begin(&b, &rt, false);
+	msg_pair(&b, n);
+	return nl_commit(&b, &rt, "make the uplink", err);
+}
+
+/* Both ends there, or a new pair: a kept router's outside may be another namespace now. */
+static int uplink_pair(struct net *n, struct err *err)
+{
+	char name[IFNAMSIZ];
+	struct uplink_end outside = {.name = name}, router = {.name = "uplink"};
+	int has_outside, has_router;
+
 	uplink_name(n, name);
-	n->up6 = if_nametoindex(name) != 0;
-	return 0;
+	has_outside = net_in_ns(n->outside, uplink_end, &outside, err);
+	has_router = net_in_ns(n->router, uplink_end, &router, err);
+	if (has_outside < 0 || has_router < 0)
+		return -1;
+	if (has_outside && has_router)
+		return 0;
+	outside.remove = router.remove = true;
+	if (net_in_ns(n->outside, uplink_end, &outside, err) < 0 ||
+	    net_in_ns(n->router, uplink_end, &router, err) < 0)
+		return -1;
+	return net_in_ns(n->router, uplink_make, n, err);
 }
 
 static int uplink_router(void *arg, struct err *err)
@@ -274,15 +286,7 @@ static int uplink_router(void *arg, struct err *err)
 
 int net_uplink_open(struct net *n, struct err *err)
 {
-	if (net_in_ns(n->router, uplink_router_has, n, err) < 0 ||
-	    net_in_ns(n->outside, uplink_outside_has, n, err) < 0)
-		return -1;
-	if (n->up4 && !n->up6) {
-		if (net_in_ns(n->router, uplink_router_drop, n, err) < 0)
-			return -1;
-		n->up4 = 0;
-	}
-	if (net_in_ns(n->outside, uplink_outside, n, err) < 0 ||
+	if (uplink_pair(n, err) < 0 || net_in_ns(n->outside, uplink_outside, n, err) < 0 ||
 	    net_in_ns(n->router, uplink_router, n, err) < 0)
 		return -1;
 	n->up4 = n->up6 = -1;
@@ -290,28 +294,14 @@ int net_uplink_open(struct net *n, struct err *err)
 	return net_nft_load_outside(n, err);
 }
 
-static int uplink_remove(void *arg, struct err *err)
-{
-	struct net *n = arg;
-	auto_nl struct nl_sock rt = NL_SOCK_INIT;
-	char name[IFNAMSIZ];
-	int index;
-
-	uplink_name(n, name);
-	index = (int)if_nametoindex(name);
-	if (!index)
-		return 0;
-	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
-		return -1;
-	return link_delete(&rt, index, err);
-}
-
 void net_uplink_remove(struct net *n)
 {
 	auto_close int dir = open(n->run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char path[64];
+	char path[64], name[IFNAMSIZ];
+	struct uplink_end end = {.name = name, .remove = true};
 
-	net_in_ns(n->outside, uplink_remove, n, NULL);
+	uplink_name(n, name);
+	net_in_ns(n->outside, uplink_end, &end, NULL);
 	net_nft_remove_outside(n);
 	unlinkat(dir, UPLINK_FILE, 0);
 	unlinkat(dir, "table", 0);
