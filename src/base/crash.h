@@ -8,5 +8,7 @@
 #define CAISSON_BASE_CRASH_H
 
 void crash_at(const char *point);
+/* Arm a point from within, for a forked child of a test; point stays borrowed. */
+void crash_arm(const char *point);
 
 #endif

@@ -16,7 +16,7 @@
 #include "store/store.h"
 
 #define CORE_TICK_MS	  10000	 /* timers (contract) */
-#define CORE_START_MAX_MS 120000 /* a start that takes longer has failed */
+#define CORE_START_MAX_MS 60000 /* a start that takes longer has failed */
 #define CORE_OPS_MAX	  256	 /* threads that create, start and stop */
 #define CORE_REAP_MAX	  4	 /* threads that clean up behind deletes */
 #define CORE_WAIT_SLICE	  250	 /* ms between looks at the client while waiting */

@@ -42,7 +42,7 @@ static void agent_answer(int conn)
 	fd_write_all(conn, body, o.len, clock_mono_ms() + 1000, NULL);
 }
 
-static void *agent_thread(void *arg)
+void *corebox_agent(void *arg)
 {
 	struct corebox *b = arg;
 	int held[64];
@@ -75,7 +75,7 @@ static void agent_start(struct corebox *b)
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", b->sock);
 	b->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (b->listener < 0 || bind(b->listener, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-	    listen(b->listener, 512) < 0 || pthread_create(&b->agent, NULL, agent_thread, b) != 0)
+	    listen(b->listener, 512) < 0 || pthread_create(&b->agent, NULL, corebox_agent, b) != 0)
 		abort();
 }
 
@@ -163,31 +163,6 @@ void corebox_done(struct corebox *b)
 	if (b->fake)
 		fake_free(b->fake);
 	path_remove_tree(AT_FDCWD, b->dir, NULL);
-}
-
-static void file_copy(const char *from, const char *to)
-{
-	static char chunk[1 << 16];
-	auto_close int in = open(from, O_RDONLY | O_CLOEXEC);
-	auto_close int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	ssize_t n;
-
-	while (in >= 0 && (n = read(in, chunk, sizeof(chunk))) > 0)
-		if (write(out, chunk, (size_t)n) != n)
-			abort();
-}
-
-void corebox_crash_copy(const struct corebox *from, struct corebox *to)
-{
-	static const char *const files[] = {"caisson.db", "caisson.db-wal"};
-
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		char a[128], b[128];
-
-		snprintf(a, sizeof(a), "%s/api/%s", from->dir, files[i]);
-		snprintf(b, sizeof(b), "%s/api/%s", to->dir, files[i]);
-		file_copy(a, b);
-	}
 }
 
 struct sandbox_spec corebox_spec(const char *name)

@@ -29,8 +29,7 @@ void corebox_open(struct corebox *b);	/* core_open, core_attach, ready */
 void corebox_attach(struct corebox *b); /* without waiting for ready */
 void corebox_close(struct corebox *b);	/* core_close; open again at will */
 void corebox_done(struct corebox *b);
-/* As after a kill -9: the database's files as they are now under a new directory of a new box. */
-void corebox_crash_copy(const struct corebox *from, struct corebox *to);
+void *corebox_agent(void *box); /* the stand-in's thread, for a child that was forked */
 
 struct sandbox_spec corebox_spec(const char *name);
 /* Create with defaults; asserts that it started. Returns the id. */
