@@ -7,6 +7,7 @@
  */
 #include "http/internal.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,35 +177,45 @@ static void reqid_choose(struct http_req *req)
 	log_set_request(req->reqid);
 }
 
-/* The right-most address a trusted proxy saw that is not itself one of ours. */
+static bool addr_is_trusted(const struct http_server *s, const char *addr)
+{
+	for (size_t i = 0; i < s->ntrusted; i++)
+		if (strcmp(addr, s->trusted[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The last entry of the comma list that ends at *end, which moves before it; false when none. */
+static bool list_pop(const char *list, const char **end, char out[HTTP_ADDR_LEN])
+{
+	const char *at;
+
+	while (*end > list && strchr(", \t", (*end)[-1]))
+		(*end)--;
+	at = *end;
+	while (at > list && !strchr(", \t", at[-1]))
+		at--;
+	if (at == *end || *end - at >= HTTP_ADDR_LEN)
+		return false;
+	snprintf(out, HTTP_ADDR_LEN, "%.*s", (int)(*end - at), at);
+	*end = at;
+	return true;
+}
+
+/* The right-most address the proxies saw that is not one of them. */
 static void remote_choose(struct http_req *req)
 {
 	const char *seen = http_header(req, "X-Forwarded-For");
-	const char *end;
+	const char *end = seen ? seen + strlen(seen) : NULL;
+	char addr[HTTP_ADDR_LEN];
+	uint8_t raw[16];
 
-	snprintf(req->remote, sizeof(req->remote), "%s", req->conn ? req->conn->addr : "");
-	for (size_t i = 0; i < req->srv->ntrusted && seen; i++) {
-		if (strcmp(req->remote, req->srv->trusted[i]) != 0)
-			continue;
-		end = seen + strlen(seen);
-		while (end > seen && (end[-1] == ' ' || end[-1] == ','))
-			end--;
-		while (end > seen) {
-			const char *at = end;
-			bool ours = false;
-
-			while (at > seen && at[-1] != ',' && at[-1] != ' ')
-				at--;
-			snprintf(req->remote, sizeof(req->remote), "%.*s", (int)(end - at), at);
-			for (size_t k = 0; k < req->srv->ntrusted; k++)
-				ours |= strcmp(req->remote, req->srv->trusted[k]) == 0;
-			if (!ours)
-				return;
-			while (at > seen && (at[-1] == ' ' || at[-1] == ','))
-				at--;
-			end = at;
-		}
-		return;
+	snprintf(req->remote, sizeof(req->remote), "%s", req->conn->addr);
+	while (seen && addr_is_trusted(req->srv, req->remote) && list_pop(seen, &end, addr)) {
+		/* Anything but an address ends the chain: it was not our proxy that wrote it. */
+		if (inet_pton(strchr(addr, ':') ? AF_INET6 : AF_INET, addr, raw) != 1)
+			return;
+		memcpy(req->remote, addr, sizeof(addr));
 	}
 }
 
@@ -310,15 +321,6 @@ const char *http_request_id(struct http_req *req)
 	return req->reqid;
 }
 
-/* Whether the peer is a proxy whose X-Forwarded-* count. */
-static bool peer_is_trusted(const struct http_req *req)
-{
-	for (size_t i = 0; req->conn && i < req->srv->ntrusted; i++)
-		if (strcmp(req->conn->addr, req->srv->trusted[i]) == 0)
-			return true;
-	return false;
-}
-
 static void local_authority(const struct http_req *req, char *out, size_t cap)
 {
 	struct sockaddr_storage ss = {0};
@@ -346,7 +348,7 @@ const char *http_base_url(struct http_req *req)
 		return req->srv->public_url;
 	if (req->base_url)
 		return req->base_url;
-	if (peer_is_trusted(req)) {
+	if (req->conn && addr_is_trusted(req->srv, req->conn->addr)) {
 		given = http_header(req, "X-Forwarded-Proto");
 		if (given && (strcmp(given, "http") == 0 || strcmp(given, "https") == 0))
 			scheme = given;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -209,6 +210,14 @@ void reply_error_body(struct http_req *req, struct buf *out)
 	buf_adds(out, "\"}", NULL);
 }
 
+static bool head_is_set(const struct http_req *req, const char *name)
+{
+	for (size_t i = 0; i < req->nheads; i++)
+		if (strcasecmp(req->head[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static void error_to_response(struct http_req *req)
 {
 	struct buf body = BUF_INIT(64u << 10);
@@ -229,6 +238,9 @@ static void error_to_response(struct http_req *req)
 		MHD_add_response_header(resp, "WWW-Authenticate", "Bearer");
 	if (req->fail_status == 405 && req->match.allow[0])
 		MHD_add_response_header(resp, "Allow", req->match.allow);
+	if ((req->fail_status == 503 || req->fail_status == 429) &&
+	    !head_is_set(req, "Retry-After"))
+		MHD_add_response_header(resp, "Retry-After", "1");
 	if (req->fail_status == 426)
 		MHD_add_response_header(resp, "Sec-WebSocket-Version", "13");
 	req->resp = resp;
