@@ -117,7 +117,5 @@ int box_stats(struct box_host *h, const struct box *b, struct cg_stats *ret, str
  */
 int box_adopt(struct box_host *h, void (*fn)(void *arg, struct box *b), void *arg, struct err *err);
 
-/* Named crash points for tests: ends the process at once if CAISSON_CRASH_AT names this one. */
-void box_crash_point(const char *name);
 
 #endif

@@ -247,7 +247,10 @@ bool cg_populated(const struct cg_host *h, const char *name)
 	if (cg_read_text(h->v2, name, "cgroup.events", text, sizeof(text)) == 0 &&
 	    text_key(text, "populated"))
 		return true;
-	return h->v1[CG_V1_PIDS] >= 0 && cg_read_u64(h->v1[CG_V1_PIDS], name, "pids.current") > 0;
+	/* Not pids.current: an adopted box's zombie counts there until the host's pid 1 reaps it. */
+	return h->v1[CG_V1_PIDS] >= 0 &&
+	       cg_read_text(h->v1[CG_V1_PIDS], name, "cgroup.procs", text, sizeof(text)) == 0 &&
+	       text[0] != '\0';
 }
 
 int cg_wait_empty(const struct cg_host *h, const char *name, int64_t deadline_ms, struct err *err)

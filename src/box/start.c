@@ -15,6 +15,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -42,14 +43,6 @@ struct start {
 	bool upper_made, rundir_made;
 	int64_t begin_us;
 };
-
-void box_crash_point(const char *name)
-{
-	const char *want = getenv("CAISSON_CRASH_AT");
-
-	if (want && strcmp(want, name) == 0)
-		raise(SIGKILL);
-}
 
 static void start_mark(struct start *s, enum box_mark m)
 {
@@ -98,7 +91,7 @@ static int start_claim(struct start *s, struct err *err)
 	if (uids_claim(h->uids, &s->b->uid_base, err) < 0 || host_cg_claim(h, s->b->cg, err) < 0)
 		return -1;
 	host_janitor_wake(h);
-	box_crash_point("start.after_cgroup");
+	crash_at("start.after_cgroup");
 	if (net_claim(h->cfg.net, s->spec->flags & PRIV_START_NET_BLOCK ? NET_BLOCK : 0,
 		      &s->b->lease, err) < 0)
 		return -1;
@@ -392,7 +385,7 @@ static int start_run(struct start *s, struct err *err)
 	if (start_spawn(s, err) < 0)
 		return -1;
 	start_mark(s, MARK_CLONED);
-	box_crash_point("start.after_clone");
+	crash_at("start.after_clone");
 	if (start_map(s, err) < 0)
 		return -1;
 	child_go(c, GO_MAPPED);
@@ -414,7 +407,7 @@ static int start_run(struct start *s, struct err *err)
 		return -1;
 	s->b->mark_us[MARK_EXEC] = (uint32_t)(c->exec_ns / 1000 - s->begin_us);
 	start_mark(s, MARK_READY);
-	box_crash_point("start.before_reply");
+	crash_at("start.before_reply");
 	return 0;
 }
 

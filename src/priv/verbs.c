@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "priv/priv.h"
 
@@ -139,7 +140,7 @@ static int run_delete(struct priv *p, struct box_launcher *l, struct job *j, str
 	if (!e || end_box(p, e, err) < 0)
 		return -1;
 	rc = upper_retire(box_host_uppers(p->host), j->id, err);
-	box_crash_point("delete.after_rename");
+	crash_at("delete.after_rename");
 	if (rc == 0)
 		reply_empty(p, j);
 	boxes_unlock(&p->boxes, e, NULL);
