@@ -37,9 +37,12 @@ build/fuzz/tests/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/libcaisson.a
 
 -include $(wildcard $(BUILD)/tests/*.d $(BUILD)/tests/box/*.d)
 
+# In the fuzz profile itself it is the ordinary library: without the guard it would call itself.
+ifneq ($(PROFILE),fuzz)
 .PHONY: build/fuzz/libcaisson.a
 build/fuzz/libcaisson.a:
 	@$(MAKE) -s PROFILE=fuzz CC=clang $@
+endif
 
 $(VENV)/.done: tests/requirements.txt
 	@rm -rf $(VENV)
