@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 import time
+from urllib.parse import unquote
 
 ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 
@@ -19,7 +20,7 @@ def refused(api, status, method, path, body=None, says=(), code=None, **kw):
     assert reply["statusCode"] == status and ISO.match(reply["timestamp"]), reply
     toolbox = path.startswith("/toolbox")
     assert reply["source"] == ("DAYTONA_DAEMON" if toolbox else "DAYTONA_API"), reply
-    assert reply["path"] == (path if toolbox else f"/api{path}").split("?")[0], reply
+    assert reply["path"] == unquote((path if toolbox else f"/api{path}").split("?")[0]), reply
     if toolbox:
         assert reply["method"] == method, reply
     else:

@@ -182,7 +182,7 @@ def test_a41_lost_directory_falls_back_and_says_so(api, make):
 
 def test_a53_memory_death_is_told(api, make):
     sb = make()
-    got = run(api, sb["id"], "head -c 1600M /dev/zero | tail -c 1500M > /dev/null", timeout=60)
+    got = run(api, sb["id"], "head -c 1600m /dev/zero | tail -c 1500m > /dev/null", timeout=60)
     assert got["exitCode"] == 137, got
     assert got["cause"] == "oom" and got["oom"]["limit"] == 1 << 30, got
     assert got["oom"]["peak"] > 900 << 20 and got["oom"]["victim"], got

@@ -15,9 +15,9 @@ ODD = "h\u00e9llo \u65e5\u672c \"q\";\n.txt"
 LONG = "\u65e5" * 85  # 255 bytes
 
 
-def box_url(box, path, **query):
+def box_url(box, route, **query):
     text = "&".join(f"{k}={quote(str(v), safe='')}" for k, v in query.items())
-    return f"/toolbox/{box}{path}" + (f"?{text}" if text else "")
+    return f"/toolbox/{box}{route}" + (f"?{text}" if text else "")
 
 
 def put(api, box, path, data, **query):

@@ -239,8 +239,8 @@ await section('errors', async () => {
     { statusCode: 400 })
   const e = await raises('bad name', sdk.DaytonaValidationError, () => daytona.create({ name: 'a/b' }))
   check('bad name: text', String(e?.message).includes('name'), e?.message)
-  await raises('image form is refused clearly', sdk.DaytonaBadRequestError,
-    () => daytona.create({ image: 'debian:12' }), { statusCode: 400 })
+  await raises('image form is refused clearly', sdk.DaytonaError,
+    () => daytona.create({ image: 'debian:12' }), { statusCode: 501 })
   equal('snapshot get', (await daytona.snapshot.get('caisson-large')).cpu, 4)
   check('snapshot list', (await daytona.snapshot.list()).total >= 3)
   await raises('snapshot unknown', sdk.DaytonaNotFoundError, () => daytona.snapshot.get('nope'))

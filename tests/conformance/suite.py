@@ -258,8 +258,8 @@ def errors(d):
     e = raises("bad name", sdk.DaytonaBadRequestError, lambda: d.create(
         CreateSandboxFromSnapshotParams(name="a/b")), status=400)
     check("bad name: text", e and "name" in e.message, e)
-    raises("image form is refused clearly", sdk.DaytonaBadRequestError, lambda: d.create(
-        CreateSandboxFromImageParams(image="debian:12")), status=400)
+    raises("image form is refused clearly", sdk.DaytonaError, lambda: d.create(
+        CreateSandboxFromImageParams(image="debian:12")), status=501)
     equal("snapshot get", d.snapshot.get("caisson-large").cpu, 4)
     check("snapshot list", d.snapshot.list().total >= 3)
     raises("snapshot unknown", sdk.DaytonaNotFoundError, lambda: d.snapshot.get("nope"), status=404)

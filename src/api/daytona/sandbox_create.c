@@ -54,7 +54,7 @@ const struct jt_table daytona_create_table = {"CreateSandbox", create_fields,
 					      ARRAY_LEN(create_fields)};
 
 /* Refused aloud rather than ignored: who asks for it relies on it. */
-static int refuse_unoffered(const struct create_args *a, struct err *err)
+static int refuse_unbuilt(const struct create_args *a, struct err *err)
 {
 	const struct {
 		const char *name;
@@ -71,7 +71,7 @@ static int refuse_unoffered(const struct create_args *a, struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].set)
-			return err_set(err, ERR_INVALID, "%s: not offered by this version",
+			return err_set(err, ERR_NOT_BUILT, "%s: not built in this version",
 				       rows[i].name);
 	if (a->spot)
 		return err_set(err, ERR_INVALID, "spot: only GPU sandboxes may be spot ones");
@@ -105,7 +105,7 @@ static int create_with(struct http_req *req, struct create_args *a, struct err *
 {
 	auto_sandbox struct sandbox s = {0};
 
-	if (refuse_unoffered(a, err) < 0)
+	if (refuse_unbuilt(a, err) < 0)
 		return -1;
 	take_idempotency(req, &a->spec);
 	if (sandbox_create(api_core(req), api_who(req), &a->spec, http_client_fd(req), &s, err) < 0)

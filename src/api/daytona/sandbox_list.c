@@ -55,14 +55,9 @@ const struct jt_table daytona_list_query_table = {"", list_fields, ARRAY_LEN(lis
 static const struct {
 	const char *name;
 	enum sandbox_sort sort;
-	bool ascending; /* when no order is given */
 } sorts[] = {
-	{"lastActivityAt", SORT_ACTIVITY, false},
-	{"name", SORT_NAME, true},
-	{"cpu", SORT_CPU, true},
-	{"memoryGib", SORT_MEMORY, true},
-	{"diskGib", SORT_DISK, true},
-	{"createdAt", SORT_CREATED, false},
+	{"lastActivityAt", SORT_ACTIVITY}, {"name", SORT_NAME},	   {"cpu", SORT_CPU},
+	{"memoryGib", SORT_MEMORY},	   {"diskGib", SORT_DISK}, {"createdAt", SORT_CREATED},
 };
 
 static int take_sort(struct list_args *a, struct err *err)
