@@ -67,7 +67,9 @@ int state_move(struct core *c, const struct store_edge *e, struct err *err)
 	if (!edge.now_ms)
 		edge.now_ms = clock_wall_ms();
 	rc = store_sandbox_edge(c->st, &edge, err);
-	if (rc > 0)
+	if (rc > 0) {
+		slot_touch(c, e->id); /* a change of state is activity */
 		publish_state(c, e->id, e->from);
+	}
 	return rc;
 }

@@ -68,7 +68,7 @@ enum store_create {
 	CREATE_NAME_TAKEN, /* by ret_id */
 	CREATE_NO_WARM,	   /* store_sandbox_claim: nothing is parked */
 };
-/* One transaction: the idempotency record, labels, row and event; returns enum store_create. */
+/* One transaction: the idempotency record, labels and row; returns enum store_create. */
 int store_sandbox_insert(struct store *s, const struct sandbox_row *row,
 			 const struct store_idem *idem, char ret_id[ID_LEN], struct err *err);
 /* The same on a parked sandbox of row's snapshot; its id is ret_id. Name "" takes the id. */
@@ -88,7 +88,7 @@ struct store_edge {
 	const char *ip4, *ip6; /* NULL keeps */
 	int64_t now_ms;
 };
-/* 1 moved (with an event row), 0 when the state was not from. */
+/* 1 moved, 0 when the state was not from. To SB_DESTROYING also renames. */
 int store_sandbox_edge(struct store *s, const struct store_edge *e, struct err *err);
 
 /* Setters on live rows: 1 done, 0 no such row. */

@@ -7,28 +7,20 @@
 #define AGE_IDEM_MS	 (24ll * 3600 * 1000)
 #define AGE_EVENT_MS	 (7ll * 24 * 3600 * 1000)
 
-int store_event_put(struct conn *c, const char *sandbox, const char *kind, int old_state,
-		    int new_state, const char *text, int64_t now_ms, struct err *err)
-{
-	sqlite3_stmt *st = c->st[ST_EVENT_INSERT];
-
-	bind_i64(st, 1, now_ms);
-	bind_text(st, 2, sandbox);
-	bind_text(st, 3, kind);
-	bind_i64(st, 4, old_state);
-	bind_i64(st, 5, new_state);
-	bind_text(st, 6, text ? text : "");
-	return stmt_run(c, ST_EVENT_INSERT, err) < 0 ? -1 : 0;
-}
-
 int store_event_add(struct store *s, const char *sandbox, const char *kind, const char *text,
 		    int64_t now_ms, struct err *err)
 {
 	struct conn *c = store_writer(s);
-	int rc = store_event_put(c, sandbox, kind, -1, -1, text, now_ms, err);
+	sqlite3_stmt *st = c->st[ST_EVENT_INSERT];
+	int rc;
 
+	bind_i64(st, 1, now_ms);
+	bind_text(st, 2, sandbox);
+	bind_text(st, 3, kind);
+	bind_text(st, 4, text ? text : "");
+	rc = stmt_run(c, ST_EVENT_INSERT, err);
 	store_writer_done(s);
-	return rc;
+	return rc < 0 ? -1 : 0;
 }
 
 int store_event_count(struct store *s, const char *sandbox, const char *kind, unsigned *ret_n,

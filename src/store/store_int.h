@@ -81,8 +81,6 @@ int columns_read(sqlite3_stmt *st, int first, const struct column *col, size_t n
 		 struct err *err);
 
 /* In a transaction of the caller. */
-int store_event_put(struct conn *c, const char *sandbox, const char *kind, int old_state,
-		    int new_state, const char *text, int64_t now_ms, struct err *err);
 /* CREATE_NEW: the key is free, or there is none. Else REPLAY or KEY_REUSED with ret_id. */
 int store_idem_find(struct conn *c, const char *org, const struct store_idem *idem,
 		    char ret_id[ID_LEN], struct err *err);

@@ -73,9 +73,7 @@ static int insert_in(struct conn *c, const struct sandbox_row *row, const struct
 	    stmt_run(c, ST_SANDBOX_INSERT, err) < 0 || labels_put(c, s->id, &s->labels, err) < 0 ||
 	    store_idem_put(c, s->org_id, idem, s->id, s->created_ms, err) < 0)
 		return -1;
-	return store_event_put(c, s->id, "created", -1, (int)s->state, "", s->created_ms, err) < 0
-		       ? -1
-		       : CREATE_NEW;
+	return CREATE_NEW;
 }
 
 static int claim_in(struct conn *c, const struct sandbox_row *row, char ret_id[ID_LEN],
@@ -106,10 +104,7 @@ static int claim_in(struct conn *c, const struct sandbox_row *row, char ret_id[I
 	got = stmt_text(c, ST_SANDBOX_CLAIM, ret_id, ID_LEN, err);
 	if (got <= 0)
 		return got < 0 ? -1 : CREATE_NO_WARM;
-	if (labels_put(c, ret_id, &s->labels, err) < 0 ||
-	    store_event_put(c, ret_id, "created", -1, SB_STARTED, "warm", s->created_ms, err) < 0)
-		return -1;
-	return CREATE_NEW;
+	return labels_put(c, ret_id, &s->labels, err) < 0 ? -1 : CREATE_NEW;
 }
 
 static int claim_whole(struct conn *c, const struct sandbox_row *row, const struct store_idem *idem,
@@ -202,7 +197,6 @@ int store_sandbox_get(struct store *s, const char *org, const char *id_or_name,
 static int edge_in(struct conn *c, const struct store_edge *e, struct err *err)
 {
 	sqlite3_stmt *st = c->st[ST_SANDBOX_EDGE];
-	int n;
 
 	bind_text(st, 1, e->id);
 	bind_i64(st, 2, e->from);
@@ -214,22 +208,30 @@ static int edge_in(struct conn *c, const struct store_edge *e, struct err *err)
 	bind_text(st, 7, e->ip4);
 	bind_text(st, 8, e->ip6);
 	bind_i64(st, 9, e->now_ms);
-	n = stmt_run(c, ST_SANDBOX_EDGE, err);
-	if (n <= 0)
-		return n;
-	return store_event_put(c, e->id, "state", (int)e->from, (int)e->to, e->reason, e->now_ms,
-			       err) < 0
-		       ? -1
-		       : 1;
+	return stmt_run(c, ST_SANDBOX_EDGE, err);
+}
+
+/* On its way out a sandbox gives its name free, in the same transaction. */
+static int edge_out(struct conn *c, const struct store_edge *e, struct err *err)
+{
+	int rc = store_begin(c, err);
+
+	if (rc < 0)
+		return -1;
+	rc = edge_in(c, e, err);
+	if (rc > 0) {
+		bind_text(c->st[ST_SANDBOX_RENAME], 1, e->id);
+		bind_i64(c->st[ST_SANDBOX_RENAME], 2, e->now_ms);
+		rc = stmt_run(c, ST_SANDBOX_RENAME, err);
+	}
+	return store_end(c, rc, err);
 }
 
 int store_sandbox_edge(struct store *s, const struct store_edge *e, struct err *err)
 {
 	struct conn *c = store_writer(s);
-	int rc = store_begin(c, err);
+	int rc = e->to == SB_DESTROYING ? edge_out(c, e, err) : edge_in(c, e, err);
 
-	if (rc == 0)
-		rc = store_end(c, edge_in(c, e, err), err);
 	store_writer_done(s);
 	return rc;
 }

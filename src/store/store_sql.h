@@ -202,10 +202,10 @@
 	  SQL_GET(SNAPSHOT_COLUMNS, "snapshot WHERE general = 1 AND name = ?2 AND ?1 = ?1"))       \
 	X(ST_SNAPSHOT_USED, 0, "UPDATE snapshot SET last_used_ms = ?2 WHERE id = ?1")              \
 	X(ST_SNAPSHOT_DROP, 0, "DELETE FROM snapshot WHERE image = ?1")                            \
-	X(ST_SNAPSHOT_COUNT, 0,                                                                    \
+	X(ST_SNAPSHOT_COUNT, 1,                                                                    \
 	  "SELECT count(*) FROM snapshot WHERE (org_id = ?1 OR general = 1)"                       \
 	  " AND (?2 IS NULL OR instr(lower(name), lower(?2)))")                                    \
-	X(ST_SNAPSHOT_LIST, 0,                                                                     \
+	X(ST_SNAPSHOT_LIST, 1,                                                                     \
 	  SQL_GET(SNAPSHOT_COLUMNS, "snapshot WHERE (org_id = ?1 OR general = 1)"                  \
 				    " AND (?2 IS NULL OR instr(lower(name), lower(?2)))"           \
 				    " ORDER BY last_used_ms DESC, name LIMIT ?3 OFFSET ?4"))       \
@@ -219,10 +219,9 @@
 	X(ST_SANDBOX_EDGE, 0,                                                                      \
 	  "UPDATE sandbox SET state = ?3, desired = coalesce(?4, desired), error_reason = ?5,"     \
 	  " recoverable = ?6, ip4 = coalesce(?7, ip4), ip6 = coalesce(?8, ip6), updated_ms = ?9,"  \
-	  " last_activity_ms = max(last_activity_ms, ?9),"                                         \
-	  " stopped_ms = iif(?3 = 4, ?9, stopped_ms),"                                             \
-	  " name = iif(?3 = 5, 'DESTROYED_' || name || '_' || ?9, name)"                           \
-	  " WHERE id = ?1 AND state = ?2")                                                         \
+	  " stopped_ms = iif(?3 = 4, ?9, stopped_ms) WHERE id = ?1 AND state = ?2")                \
+	X(ST_SANDBOX_RENAME, 0,                                                                    \
+	  "UPDATE sandbox SET name = 'DESTROYED_' || name || '_' || ?2 WHERE id = ?1")             \
 	X(ST_SANDBOX_LABELS, 0,                                                                    \
 	  "UPDATE sandbox SET labels = ?2, updated_ms = ?3 WHERE id = ?1 AND state < 5"            \
 	  " OR id = ?1 AND state = 7")                                                             \
@@ -251,7 +250,7 @@
 	  " LIMIT 1) RETURNING id")                                                                \
 	X(ST_SANDBOX_PARKED, 0,                                                                    \
 	  "SELECT count(*) FROM sandbox WHERE warm = 1 AND snapshot = ?1 AND state <= 2")          \
-	X(ST_SANDBOX_ON_LAYER, 0,                                                                  \
+	X(ST_SANDBOX_ON_LAYER, 1,                                                                  \
 	  "SELECT count(*) FROM sandbox WHERE layer = ?1 AND state < 5 OR layer = ?1 AND state = " \
 	  "7")                                                                                     \
 	X(ST_SANDBOX_BRIEF, 1, "SELECT id, state, warm FROM sandbox WHERE state <> 6")             \
@@ -280,12 +279,11 @@
 	  " target_type, target_id, status, error, address, user_agent, source)"                   \
 	  " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")                 \
 	X(ST_EVENT_INSERT, 0,                                                                      \
-	  "INSERT INTO event (at_ms, sandbox_id, kind, old_state, new_state, text)"                \
-	  " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                      \
+	  "INSERT INTO event (at_ms, sandbox_id, kind, text) VALUES (?1, ?2, ?3, ?4)")             \
 	X(ST_EVENT_COUNT, 0,                                                                       \
 	  "SELECT count(*) FROM event WHERE sandbox_id = ?1 AND (?2 IS NULL OR kind = ?2)")        \
 	X(ST_EVENT_AGE, 0,                                                                         \
-	  "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE at_ms < ?1 LIMIT 2000)")      \
+	  "DELETE FROM event WHERE at_ms < ?1 AND id < (SELECT min(id) FROM event) + 2000")        \
 	LIST_ROWS_(X, ORG, LIST_BY_ORG_)                                                           \
 	LIST_ROWS_(X, LABEL, LIST_BY_LABEL_)
 
