@@ -185,10 +185,13 @@ static void maker_loop(struct maker *m)
 
 static void *maker_main(void *arg)
 {
+	const struct sched_param batch = {0};
 	struct maker *m = arg;
 	struct net *n = m->n;
 	struct err err = {0};
 
+	/* Same share, but waking up a maker doesn't push a start aside. */
+	pthread_setschedparam(pthread_self(), SCHED_BATCH, &batch);
 	if (setns(n->router, CLONE_NEWNET) < 0)
 		err_errno(&err, ERR_INTERNAL, errno, "enter the router");
 	else if (nl_open(&m->rt, NETLINK_ROUTE, &err) == 0 &&
@@ -278,8 +281,6 @@ static struct net_node *pool_pop(struct net *n, struct err *err)
 	}
 	n->ready = node->next;
 	n->nready--;
-	if (n->nready < n->pool)
-		pthread_cond_signal(&n->want);
 	return node;
 }
 
@@ -302,6 +303,8 @@ int net_claim(struct net *n, uint32_t flags, struct net_lease *ret, struct err *
 		node->open = r == 0;
 		pthread_mutex_unlock(&n->nft_lock);
 	}
+	/* Last, or the maker it wakes would take the processor first. */
+	pthread_cond_signal(&n->want);
 	net_lease_fill(n, node, ret);
 	if (r < 0)
 		net_release(n, ret);
