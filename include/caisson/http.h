@@ -104,7 +104,7 @@ int http_reply(struct http_req *req, int status, const char *type, const void *p
 /* text is malloc'ed and taken; content type application/json. */
 int http_reply_json(struct http_req *req, int status, char *text, struct err *err);
 int http_reply_empty(struct http_req *req, int status, struct err *err);
-/* len bytes of fd from off by sendfile; fd is taken. */
+/* len bytes of fd from off; fd is taken. A file that turns out shorter cuts the connection. */
 int http_reply_fd(struct http_req *req, int status, const char *type, int fd, uint64_t off,
 		  uint64_t len, struct err *err);
 /* pull returns bytes put into p (blocks), 0 at the end, -1 to cut the connection. size -1: chunked.

@@ -133,10 +133,11 @@ static ssize_t pull_some(void *arg, void *p, size_t cap)
 static int h_stream(struct http_req *req, struct err *err)
 {
 	int *left = malloc(sizeof(*left));
-	const char *n = http_query(req, "n");
+	const char *n = http_query(req, "n"), *size = http_query(req, "size");
 
 	*left = (int)strtol(n ? n : "3", NULL, 10);
-	return http_reply_stream(req, 200, "text/plain", -1, pull_some, free, left, err);
+	return http_reply_stream(req, 200, "text/plain", size ? strtol(size, NULL, 10) : -1,
+				 pull_some, free, left, err);
 }
 
 static int h_fd(struct http_req *req, struct err *err)
@@ -148,7 +149,11 @@ static int h_fd(struct http_req *req, struct err *err)
 	int fd = dup(fileno(f));
 
 	fclose(f);
-	return http_reply_fd(req, 200, "application/octet-stream", fd, 2, 5, err);
+	return http_reply_fd(req, 200, "application/octet-stream", fd, 2,
+			     http_query(req, "truncated") ? 50
+			     : http_query(req, "empty")	  ? 0
+							  : 5,
+			     err);
 }
 
 static const struct http_route routes[] = {

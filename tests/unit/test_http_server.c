@@ -277,6 +277,25 @@ static void aborted_upload_frees_its_sink_and_leaves(void **state)
 	assert_int_equal(atomic_load(&toy.last_status), 499);
 }
 
+/* libmicrohttpd's own sendfile would spin here for ever. */
+static void body_shorter_than_promised_cuts_the_connection(void **state)
+{
+	static const char *const row[] = {
+		"GET /toy/fd?truncated HTTP/1.1\r\n" HOST "\r\n",
+		"GET /toy/stream?size=100 HTTP/1.1\r\n" HOST "\r\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		int fd = raw_connect(toy.port);
+
+		raw_send(fd, row[i]);
+		if (!raw_is_closed(fd, RAW_WAIT_MS))
+			fail_msg("row %zu", i);
+		close(fd);
+	}
+}
+
 static void descriptors_and_streams_are_sent(void **state)
 {
 	struct raw_reply r;
@@ -285,6 +304,10 @@ static void descriptors_and_streams_are_sent(void **state)
 	(void)state;
 	raw_ask(toy.port, "GET /toy/fd HTTP/1.1\r\n" HOST "\r\n", &r);
 	assert_string_equal(r.body, "23456");
+	raw_ask(toy.port, "GET /toy/fd?empty HTTP/1.1\r\n" HOST "\r\n", &r);
+	assert_string_equal(raw_header(&r, "Content-Length"), "0");
+	raw_ask(toy.port, "GET /toy/stream?size=18 HTTP/1.1\r\n" HOST "\r\n", &r);
+	assert_string_equal(r.body, "piece;piece;piece;");
 	raw_ask(toy.port, "HEAD /toy/fd HTTP/1.1\r\n" HOST "\r\n", &r);
 	assert_string_equal(raw_header(&r, "Content-Length"), "5");
 	assert_int_equal(r.len, 0);
@@ -312,6 +335,7 @@ int main(void)
 		T(uploads_arrive_byte_exact_and_refusals_drain),
 		T(aborted_upload_frees_its_sink_and_leaves),
 		T(descriptors_and_streams_are_sent),
+		T(body_shorter_than_promised_cuts_the_connection),
 #undef T
 	};
 
