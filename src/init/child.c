@@ -26,17 +26,6 @@ static _Noreturn void child_fail(struct spawn *s, enum spawn_step step, int errn
 	_exit(127);
 }
 
-static void child_join(struct spawn *s)
-{
-	int fd;
-
-	if (s->leaf < 0)
-		return;
-	fd = openat(s->leaf, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, "0", 1) < 0)
-		s->no_leaf = true;
-}
-
 static void child_streams(struct spawn *s)
 {
 	setsid();
@@ -156,7 +145,6 @@ _Noreturn void child_run(struct spawn *s)
 {
 	sigset_t none;
 
-	child_join(s);
 	tree_mark(s->seq);
 	child_streams(s);
 	child_ids(s);

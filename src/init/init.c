@@ -85,6 +85,7 @@ int main(void)
 	oom_take(in);
 	/* No one in here may read our descriptors, memory or executable through /proc. */
 	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_NAME, "caisson-init");
 	in->signals = signals_take();
 	in->wake = -1;
 	in->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -135,10 +135,10 @@ struct spawn {
 	const struct user *user;
 	uint32_t flags;
 	int in, out, err; /* -1: keep 0 (/dev/null); a terminal has all three alike */
-	int leaf;	  /* directory of its cgroup to join, or -1 */
+	int leaf;	  /* directory of the cgroup to be born in, or -1 */
 	uint32_t seq;
 	/* answers */
-	bool no_leaf; /* could not join it: the marker has to do */
+	bool in_leaf;
 	enum spawn_step fail;
 	int errnum;
 	bool fell_back;
@@ -154,11 +154,11 @@ int tty_resize(int master, uint16_t cols, uint16_t rows);
 
 /* ---- tree.c: all processes of one exec ---- */
 /*
- * With a delegated cgroup v2 directory each exec has a leaf there, and a kill is cgroup.kill.
- * Without one, the tree is found by a marker that children inherit and cannot shed upwards: the
- * hard limit of RLIMIT_LOCKS, which the kernel has not used since 2.4. See tree.c.
+ * Where the kernel lets us, each exec is born in a cgroup v2 leaf of its own, and a kill is
+ * cgroup.kill. Else the tree is found by a marker that children inherit and cannot shed upwards:
+ * the hard limit of RLIMIT_LOCKS, which the kernel has not used since 2.4. See tree.c.
  */
-int tree_make(uint32_t seq);  /* returns the leaf's directory; -1: the marker has to do */
+int tree_make(uint32_t seq);  /* the leaf's directory; -1: none to be had, the marker has to do */
 void tree_mark(uint32_t seq); /* in the child */
 void tree_kill(const struct exec *e);
 void tree_signal(const struct exec *e, int sig);

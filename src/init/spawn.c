@@ -211,29 +211,22 @@ static void child_entry(struct spawn *s)
 	child_run(s);
 }
 
-/*
- * Into the leaf at birth where clone3 is to be had (the sandbox's own filter may answer ENOSYS),
- * else the child moves itself. Returns the pid or -errno.
- */
+/* Returns the pid or -errno. Born outside its leaf, a process stays outside: see tree.c. */
 static long process_make(struct spawn *s)
 {
 	static _Alignas(16) char stack[SPAWN_STACK];
-	static bool no_clone3;
 	struct clone_args args = {.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
 				  .exit_signal = SIGCHLD,
 				  .stack = (uintptr_t)stack,
 				  .stack_size = sizeof(stack),
 				  .cgroup = (uint64_t)s->leaf};
-	int leaf = s->leaf;
 	long pid;
 
-	if (leaf >= 0 && !no_clone3) {
-		s->leaf = -1;
+	if (s->leaf >= 0) {
 		pid = clone_call(SYS_clone3, (long)&args, sizeof(args), child_entry, s);
-		s->leaf = leaf;
+		s->in_leaf = pid > 0;
 		if (pid > 0 || pid == -EAGAIN || pid == -ENOMEM)
 			return pid;
-		no_clone3 = true;
 	}
 	return clone_call(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD,
 			  (long)(stack + sizeof(stack)), child_entry, s);
@@ -314,14 +307,14 @@ static int spawn_start(struct init *in, struct conn *c, struct spawn *s, const s
 
 	s->leaf = tree_make(s->seq);
 	pid = process_start(in, s, r, err);
-	c->exec = (struct exec){.seq = s->seq, .leaf = s->leaf >= 0 && !s->no_leaf, .master = -1};
+	c->exec = (struct exec){.seq = s->seq, .leaf = s->leaf >= 0, .master = -1};
 	if (s->leaf >= 0)
 		close(s->leaf);
-	if (pid < 0) {
-		c->exec.leaf = s->leaf >= 0;
+	if (pid < 0 || !s->in_leaf)
 		tree_retire(&c->exec);
+	if (pid < 0)
 		return -1;
-	}
+	c->exec.leaf = s->in_leaf;
 	c->exec.pid = pid;
 	c->state = CONN_EXEC;
 	c->deadline_ms = 0;

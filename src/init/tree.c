@@ -1,13 +1,18 @@
 /*
  * tree.c - all processes of one exec, setsid and double fork or not.
  *
- * Best: a leaf x<seq> of the delegated cgroup v2 directory. Nobody inside can leave it, the kill
- * is one atomic write, and the leaf is removed when it is empty.
+ * By leaf: the exec is born in a cgroup x<seq> below the delegated directory (clone3 with
+ * CLONE_INTO_CGROUP). Nobody inside can leave it, the kill is one atomic write, and the leaf is
+ * removed when it is empty. A sandbox's filter normally answers clone3 with ENOSYS, since its
+ * flags can't be filtered. Moving a process into a leaf is no substitute: it takes a lock that
+ * waits for an RCU grace period unless it was taken just before, 14 ms measured here, on each
+ * command that comes alone.
  *
- * Otherwise: each exec's processes inherit a marker, the limit RLIMIT_LOCKS, which the kernel has
+ * By marker: each exec's processes inherit a value of the limit RLIMIT_LOCKS, which the kernel has
  * ignored since 2.4.25 and shows to everybody in /proc/PID/limits. It survives fork, exec and
- * setsid and can't be raised again. A process may lower it and so hide; that costs its own sandbox
- * only. The scan is repeated until nothing alive is found, for a fork may have raced with it.
+ * setsid and can't be raised again. A process may lower it and so stay behind, as it could by
+ * letting its command end; the sandbox's own kill takes it all the same. To kill, everything found
+ * is stopped first, again and again until nothing new is found, for what is stopped can't fork.
  */
 #include "init/init.h"
 
@@ -16,11 +21,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-#define TREE_ROUNDS   100
+#define TREE_ROUNDS   1000
 #define TREE_SWEEP_MS 100
 #define TREE_MARK     0x4361697300000000ull
 
@@ -42,10 +48,23 @@ static void leaf_path(char out[48], uint32_t seq, const char *file)
 	memcpy(out + at, file, strlen(file) + 1);
 }
 
+/* Asked once: with a size of 0 the call itself is refused, a missing one differently. */
+static bool leaves_possible(void)
+{
+	static int possible = -1;
+
+	if (possible < 0)
+		possible = fcntl(INIT_FD_CGROUP, F_GETFD) >= 0 &&
+			   syscall(SYS_clone3, NULL, 0) < 0 && errno == EINVAL;
+	return possible > 0;
+}
+
 int tree_make(uint32_t seq)
 {
 	char path[48];
 
+	if (!leaves_possible())
+		return -1;
 	leaf_path(path, seq, "");
 	if (mkdirat(INIT_FD_CGROUP, path, 0755) < 0 && errno != EEXIST)
 		return -1;
@@ -136,7 +155,8 @@ static char stat_parse(const char *text, pid_t *ret_session)
 	return state;
 }
 
-static bool proc_in_tree(int proc, const char *pid, const struct exec *e)
+/* Is it a live one of the tree? Its state as ps has it, else 0. */
+static char proc_in_tree(int proc, const char *pid, const struct exec *e)
 {
 	char text[2048];
 	const char *p;
@@ -144,20 +164,22 @@ static bool proc_in_tree(int proc, const char *pid, const struct exec *e)
 	char state;
 
 	if (proc_read(proc, pid, "/stat", text, sizeof(text)) <= 0)
-		return false;
+		return 0;
 	state = stat_parse(text, &session);
 	if (state == 'Z' || state == 'X')
-		return false;
+		return 0;
 	if (session == e->pid)
-		return true;
+		return state;
 	if (proc_read(proc, pid, "/limits", text, sizeof(text)) <= 0)
-		return false;
+		return 0;
 	p = strstr(text, "Max file locks");
-	return p && strtoull(p + strlen("Max file locks"), NULL, 10) == (TREE_MARK | e->seq);
+	if (!p || strtoull(p + strlen("Max file locks"), NULL, 10) != (TREE_MARK | e->seq))
+		return 0;
+	return state;
 }
 
-/* Signal every live process of the tree once; returns how many. */
-static size_t marked_signal(const struct exec *e, int sig)
+/* Signal the processes of the tree once; stopped ones are left out on request. How many? */
+static size_t marked_signal(const struct exec *e, int sig, bool spare_stopped)
 {
 	auto_closedir DIR *proc = opendir("/proc");
 	struct dirent *ent;
@@ -165,15 +187,25 @@ static size_t marked_signal(const struct exec *e, int sig)
 
 	while (proc && (ent = readdir(proc))) {
 		pid_t pid;
+		char state;
 
 		if (ent->d_name[0] < '1' || ent->d_name[0] > '9')
 			continue;
 		pid = (pid_t)strtol(ent->d_name, NULL, 10);
-		if (pid <= 1 || !proc_in_tree(dirfd(proc), ent->d_name, e))
+		state = pid > 1 ? proc_in_tree(dirfd(proc), ent->d_name, e) : 0;
+		if (!state || (spare_stopped && (state == 'T' || state == 't')))
 			continue;
 		n += kill(pid, sig) == 0;
 	}
 	return n;
+}
+
+static void marked_kill(const struct exec *e)
+{
+	for (int i = 0; i < TREE_ROUNDS && marked_signal(e, SIGSTOP, true); i++)
+		continue;
+	for (int i = 0; i < TREE_ROUNDS && marked_signal(e, SIGKILL, false); i++)
+		continue;
 }
 
 /* ---- by leaf ---- */
@@ -222,15 +254,17 @@ void tree_signal(const struct exec *e, int sig)
 	if (e->leaf)
 		leaf_signal(e, sig);
 	else
-		marked_signal(e, sig);
+		marked_signal(e, sig, false);
 }
 
 void tree_kill(const struct exec *e)
 {
-	if (e->leaf && leaf_write(e, "/cgroup.kill", "1") == 0)
+	if (!e->leaf) {
+		marked_kill(e);
 		return;
-	/* Linux before 5.14 has no cgroup.kill: as with the marker, until nothing is left. */
-	for (int i = 0; i < TREE_ROUNDS; i++)
-		if ((e->leaf ? leaf_signal(e, SIGKILL) : marked_signal(e, SIGKILL)) == 0)
-			return;
+	}
+	/* Linux before 5.14 has no cgroup.kill: one by one until nothing is left. */
+	if (leaf_write(e, "/cgroup.kill", "1") < 0)
+		for (int i = 0; i < TREE_ROUNDS && leaf_signal(e, SIGKILL); i++)
+			continue;
 }

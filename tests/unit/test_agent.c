@@ -129,6 +129,19 @@ static void a6_timeout_kills_setsid_and_double_forked_grandchildren(void **state
 	assert_empty();
 }
 
+static void a6_timeout_kills_a_fork_bomb(void **state)
+{
+	const char *const argv[] = {"ulimit -u 100; f() { f | f & }; f; sleep 300", NULL};
+	struct agentbox_run run = {
+		.argv = argv, .user = "dev", .flags = SPAWN_SHELL, .timeout_ms = 300};
+	auto_result struct agentbox_result r;
+
+	(void)state;
+	assert_int_equal(agentbox_exec(&box, &run, &r, NULL), 0);
+	assert_true(r.timed_out);
+	assert_empty();
+}
+
 static void a8_timeout_returns_though_a_grandchild_holds_the_terminal(void **state)
 {
 	const char *const argv[] = {"sleep 300 & setsid sleep 300 & sleep 300", NULL};
@@ -648,6 +661,7 @@ int main(void)
 #define TREE_TESTS                                                                                 \
 	cmocka_unit_test(hello_answers), cmocka_unit_test(a5_timeout_ends_the_exec_in_time),       \
 		cmocka_unit_test(a6_timeout_kills_setsid_and_double_forked_grandchildren),         \
+		cmocka_unit_test(a6_timeout_kills_a_fork_bomb),                                    \
 		cmocka_unit_test(a8_timeout_returns_though_a_grandchild_holds_the_terminal),       \
 		cmocka_unit_test(a26_cancelled_starts_leave_nothing),                              \
 		cmocka_unit_test(a31_orphans_leave_no_zombies),                                    \
