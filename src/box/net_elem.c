@@ -136,30 +136,38 @@ struct dump {
 	size_t len, cap;
 };
 
+static int dump_add(struct dump *d, uint32_t index)
+{
+	if (d->len == d->cap) {
+		size_t cap = d->cap ? d->cap * 2 : 64;
+		uint32_t *grown = reallocarray(d->index, cap, sizeof(*grown));
+
+		if (!grown)
+			return -1;
+		d->index = grown;
+		d->cap = cap;
+	}
+	d->index[d->len++] = index;
+	return 0;
+}
+
+/* The first four bytes of the element's key. */
 static int dump_key(struct dump *d, const struct nlattr *elem)
 {
 	const struct nlattr *a, *v;
+	uint32_t index;
 
 	mnl_attr_for_each_nested(a, elem)
 	{
 		if (mnl_attr_get_type(a) != NFTA_SET_ELEM_KEY)
 			continue;
-		mnl_attr_for_each_nested(v, a)
-		{
-			if (mnl_attr_get_type(v) != NFTA_DATA_VALUE ||
-			    mnl_attr_get_payload_len(v) < 4)
-				continue;
-			if (d->len == d->cap) {
-				size_t cap = d->cap ? d->cap * 2 : 64;
-				uint32_t *grown = reallocarray(d->index, cap, sizeof(*grown));
-
-				if (!grown)
-					return -1;
-				d->index = grown;
-				d->cap = cap;
-			}
-			memcpy(&d->index[d->len++], mnl_attr_get_payload(v), 4);
-		}
+		v = mnl_attr_get_payload(a);
+		if (mnl_attr_get_payload_len(a) < sizeof(*v) + sizeof(index) ||
+		    mnl_attr_get_type(v) != NFTA_DATA_VALUE)
+			continue;
+		memcpy(&index, mnl_attr_get_payload(v), sizeof(index));
+		if (dump_add(d, index) < 0)
+			return -1;
 	}
 	return 0;
 }

@@ -29,9 +29,8 @@ static int net_prepare(struct err *err)
 		return err_errno(err, ERR_INTERNAL, errno, "enter the uplink's namespace");
 	close(NETROLE_FD_UPLINK);
 	signal(SIGPIPE, SIG_IGN);
-	/* A terminal's ^C reaches the whole group: the runner decides when this process ends. */
+	/* A terminal's ^C reaches the whole group: the runner decides when, by SIGTERM. */
 	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
 	setrlimit(RLIMIT_NOFILE, &files);
 	setrlimit(RLIMIT_CORE, &none);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
