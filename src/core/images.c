@@ -245,7 +245,7 @@ static int image_free(struct core *c, const struct image *img, struct err *err)
 int image_delete(struct core *c, const struct caller *who, const char *name, struct err *err)
 {
 	struct image img;
-	unsigned n = 0;
+	unsigned n = 0, names = 0;
 	int got = store_image_get(c->st, name, &img, err);
 
 	(void)who;
@@ -255,9 +255,11 @@ int image_delete(struct core *c, const struct caller *who, const char *name, str
 		return err_set(err, ERR_NOT_FOUND, "image %.128s not found", name);
 	if (strcmp(name, DEFAULT_IMAGE) == 0)
 		return err_set(err, ERR_CONFLICT, "image %s is the daemon's own", name);
-	if (store_sandbox_on_layer(c->st, img.layer, &n, err) < 0)
+	if (store_image_on_layer(c->st, img.layer, &names, err) < 0 ||
+	    store_sandbox_on_layer(c->st, img.layer, &n, err) < 0)
 		return -1;
-	if (n)
+	/* Another name keeps the layer for those who run on it. */
+	if (n && names < 2)
 		return err_set(err, ERR_CONFLICT,
 			       "image %s is in use by %u sandboxes; delete them first", name, n);
 	return image_free(c, &img, err);

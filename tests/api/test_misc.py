@@ -1,5 +1,8 @@
 """Keys, organizations, regions, snapshots, configuration, events, and what every route shares."""
+import io
 import json
+import shutil
+import tarfile
 import threading
 import uuid
 
@@ -208,19 +211,37 @@ def test_many_listeners_come_and_go(api):
 
 # ---- native ----
 
-def test_status_and_images(api):
+@pytest.fixture
+def other_tar(tmp_path):
+    """The small root and one more file, so that its layer is nobody else's."""
+    path = tmp_path / "other.tar"
+    shutil.copy(cli_daemon.BUSYBOX, path)
+    with tarfile.open(path, "a") as tar:
+        extra = tarfile.TarInfo("etc/other")
+        tar.addfile(extra, io.BytesIO(b""))
+    return path.read_bytes()
+
+
+def test_status_and_images(api, other_tar):
     assert api.get("/caisson/status")["ready"] is True
-    with open(cli_daemon.BUSYBOX, "rb") as f:
-        tar = f.read()
-    made = api.post("/caisson/images?name=other", tar)
+    made = api.post("/caisson/images?name=other", other_tar)
     assert made["name"] == "other" and made["files"] > 100 and made["bytes"] > 1000000
     assert "other" in [i["name"] for i in api.get("/caisson/images")["items"]]
     sb = api.create(snapshot="other", autoStopInterval=0)
-    assert api.exec(sb["id"], "echo hi")["result"] == "hi\n"
-    status, _ = api.request("DELETE", "/caisson/images/other")
-    assert status == 409
+    assert api.exec(sb["id"], "ls /etc/other")["result"] == "/etc/other\n"
+    status, reply = api.request("DELETE", "/caisson/images/other")
+    assert status == 409 and "other" in reply["message"], reply
     api.delete(f"/sandbox/{sb['id']}")
-    wait_for(lambda: api.request("DELETE", "/caisson/images/other")[0] in (204, 404))
+    wait_for(lambda: api.request("DELETE", "/caisson/images/other")[0] == 204)
+    assert api.request("DELETE", "/caisson/images/other")[0] == 404
+    assert api.request("DELETE", "/caisson/images/default")[0] == 409
+
+
+def test_second_name_of_a_layer_may_go_while_it_runs(api, box):
+    with open(cli_daemon.BUSYBOX, "rb") as f:
+        api.post("/caisson/images?name=twin", f.read())
+    assert api.request("DELETE", "/caisson/images/twin")[0] == 204
+    assert api.exec(box, "echo on")["result"] == "on\n"
 
 
 @pytest.mark.parametrize("query,body,status", [
