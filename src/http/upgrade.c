@@ -62,6 +62,20 @@ void ws_abandon(struct http_ws *ws)
 	ws_free(ws);
 }
 
+/*
+ * Give the socket back. It leaves the list only afterwards: a stopping server waits for the list,
+ * and must not take libmicrohttpd down under this call.
+ */
+static void ws_release(struct http_ws *ws)
+{
+	atomic_store(&ws->dead, true);
+	pthread_mutex_lock(&ws->srv->lock);
+	ws->fd = -1;
+	pthread_mutex_unlock(&ws->srv->lock);
+	MHD_upgrade_action(ws->urh, MHD_UPGRADE_ACTION_CLOSE);
+	ws_delist(ws);
+}
+
 /* Say goodbye and let the peer have its say, so that nothing we sent is lost to a reset. */
 static void ws_finish(struct http_ws *ws)
 {
@@ -77,8 +91,7 @@ static void ws_finish(struct http_ws *ws)
 			break;
 	}
 	buf_done(&junk);
-	ws_delist(ws);
-	MHD_upgrade_action(ws->urh, MHD_UPGRADE_ACTION_CLOSE);
+	ws_release(ws);
 	ws_free(ws);
 }
 
@@ -129,8 +142,7 @@ static void ws_begin(void *cls, struct MHD_Connection *c, void *ctx, const char 
 	if ((!early_len || ws->early) && ws_spawn(ws) == 0)
 		return;
 	log_warn("no thread for a WebSocket");
-	ws_delist(ws);
-	MHD_upgrade_action(urh, MHD_UPGRADE_ACTION_CLOSE);
+	ws_release(ws);
 	ws_abandon(ws);
 }
 
@@ -230,7 +242,6 @@ int http_upgrade(struct http_req *req, const char *subprotocol, http_ws_fn fn, v
 	if (!ws)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	ws->srv = req->srv;
-	ws->conn = req->conn;
 	ws->fn = fn;
 	ws->arg = arg;
 	ws->fd = -1;
@@ -266,7 +277,8 @@ void ws_stop_all(struct http_server *s)
 			}
 			ws_sender_leave(ws);
 		}
-		shutdown(ws->fd, SHUT_RD);
+		if (ws->fd >= 0)
+			shutdown(ws->fd, SHUT_RD);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -275,6 +287,7 @@ void ws_kill_all(struct http_server *s)
 {
 	pthread_mutex_lock(&s->lock);
 	for (struct http_ws *ws = s->sockets; ws; ws = ws->next)
-		shutdown(ws->fd, SHUT_RDWR);
+		if (ws->fd >= 0)
+			shutdown(ws->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&s->lock);
 }

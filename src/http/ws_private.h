@@ -11,7 +11,6 @@
 struct http_ws {
 	struct http_ws *prev, *next; /* server.lock */
 	struct http_server *srv;
-	struct http_conn *conn;
 	struct MHD_UpgradeResponseHandle *urh;
 	http_ws_fn fn;
 	void *arg;
