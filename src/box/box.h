@@ -67,8 +67,7 @@ enum box_mark {
 	MARK_MAPPED,
 	MARK_SOCKET, /* limits, agent socket, cgroup descriptor */
 	MARK_BUILT,  /* overlay, /dev, files */
-	MARK_ATTACHED,
-	MARK_EXEC, /* the child's own clock, just before execveat */
+	MARK_EXEC,   /* the child's own clock, just before execveat */
 	MARK_READY,
 	MARK_MAX
 };
@@ -116,6 +115,5 @@ int box_stats(struct box_host *h, const struct box *b, struct cg_stats *ret, str
  * of this instance (cgroups, processes, run directories) is killed and removed.
  */
 int box_adopt(struct box_host *h, void (*fn)(void *arg, struct box *b), void *arg, struct err *err);
-
 
 #endif

@@ -162,16 +162,15 @@ int cg_set_limits(const struct cg_host *h, const char *name, const struct cg_lim
 	return 0;
 }
 
-int cg_attach(const struct cg_host *h, const char *name, pid_t pid, struct err *err)
+int cg_open_tasks(const struct cg_host *h, const char *name, int ret[CG_V1_MAX], struct err *err)
 {
-	char text[16];
+	char path[CG_NAME_LEN + 16];
 
-	snprintf(text, sizeof(text), "%d", pid);
+	snprintf(path, sizeof(path), "%s/tasks", name);
 	for (int i = 0; i < CG_V1_MAX; i++) {
-		int rc = h->v1[i] < 0 ? 0 : cg_write(h->v1[i], name, "cgroup.procs", text);
-
-		if (rc < 0)
-			return err_errno(err, ERR_INTERNAL, -rc, "attach to v1 cgroup %s", name);
+		ret[i] = h->v1[i] < 0 ? -1 : openat(h->v1[i], path, O_WRONLY | O_CLOEXEC);
+		if (h->v1[i] >= 0 && ret[i] < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "open v1 cgroup %s", name);
 	}
 	return 0;
 }
@@ -247,7 +246,8 @@ bool cg_populated(const struct cg_host *h, const char *name)
 	if (cg_read_text(h->v2, name, "cgroup.events", text, sizeof(text)) == 0 &&
 	    text_key(text, "populated"))
 		return true;
-	/* Not pids.current: an adopted box's zombie counts there until the host's pid 1 reaps it. */
+	/* Not pids.current: an adopted box's zombie counts there until the host's pid 1 reaps it.
+	 */
 	return h->v1[CG_V1_PIDS] >= 0 &&
 	       cg_read_text(h->v1[CG_V1_PIDS], name, "cgroup.procs", text, sizeof(text)) == 0 &&
 	       text[0] != '\0';

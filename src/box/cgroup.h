@@ -51,8 +51,8 @@ void cg_host_close(struct cg_host *h, bool remove);
 int cg_create(const struct cg_host *h, char ret_name[CG_NAME_LEN], struct err *err);
 int cg_set_limits(const struct cg_host *h, const char *name, const struct cg_limits *l,
 		  struct err *err);
-/* Put pid into the v1 groups (nothing to do on a pure v2 host). */
-int cg_attach(const struct cg_host *h, const char *name, pid_t pid, struct err *err);
+/* The tasks files of the v1 groups, for a process that moves itself; -1 where there is none. */
+int cg_open_tasks(const struct cg_host *h, const char *name, int ret[CG_V1_MAX], struct err *err);
 int cg_attach_v2(const struct cg_host *h, const char *name, pid_t pid, struct err *err);
 /* Give the v2 group to the mapped root, with a ceiling of descendants. */
 int cg_delegate(const struct cg_host *h, const char *name, uid_t uid, struct err *err);

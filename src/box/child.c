@@ -17,11 +17,10 @@
 #include "base/sys.h"
 #include "box/raw.h"
 
-#define CHILD_WAIT_S	10 /* the parent's longest silence; then it is dead or broken */
-#define CHILD_FD_HIGH	64 /* above every number given to init */
-#define CHILD_CAP_LAST	63
-#define CHILD_NOSUIDDEV (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-#define CHILD_INERT	(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+#define CHILD_WAIT_S   10 /* the parent's longest silence; then it is dead or broken */
+#define CHILD_FD_HIGH  64 /* above every number given to init */
+#define CHILD_CAP_LAST 63
+#define CHILD_INERT    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
 /* No instrumentation: the sanitizers' own state belongs to the parent's thread. */
 #define CHILD_FN __attribute__((no_sanitize("address", "undefined", "thread")))
@@ -179,6 +178,35 @@ CHILD_FN static long child_mqueue(struct child *c)
 	return fd;
 }
 
+CHILD_FN static long child_write(int dir, const struct child_file *f)
+{
+	long fd = raw4(SYS_openat, dir, f->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, f->mode);
+	long rc;
+
+	if (fd < 0)
+		return fd;
+	rc = f->len ? raw3(SYS_write, fd, f->text, f->len) : 0;
+	raw1(SYS_close, fd);
+	return rc == (long)f->len ? 0 : rc < 0 ? rc : -ENOSPC;
+}
+
+/* Generated files, an empty file and an empty directory to mask with. */
+CHILD_FN static long child_texts(struct child *c)
+{
+	static const char *const opt[][2] = {
+		{"mode", "755"}, {"size", "1m"}, {"nr_inodes", "32"}, {NULL, NULL}};
+	long fd = child_fsmount("tmpfs", opt, CHILD_INERT), rc;
+
+	c->fd[CFD_FILES] = (int)fd;
+	if (fd < 0)
+		return fd;
+	raw1(SYS_umask, 0);
+	rc = raw3(SYS_mkdirat, fd, "void", 0555);
+	for (int i = 0; i < CHILD_FILES_MAX && c->file[i].name && rc >= 0; i++)
+		rc = child_write((int)fd, &c->file[i]);
+	return rc;
+}
+
 /* From here on descriptors are the child's own; those above what it needs are not even copied. */
 CHILD_FN static long child_built(struct child *c)
 {
@@ -311,11 +339,17 @@ CHILD_FN static long child_pivot(struct child *c)
 	return rc < 0 ? rc : raw1(SYS_chdir, "/");
 }
 
-/* Only now is the child in all its groups, and a cgroup namespace is rooted where it stands. */
+/*
+ * Into the v1 groups by its own hand: "0" in a tasks file moves the writer without the global
+ * lock that moving another process takes, which waits for RCU (milliseconds under load). The
+ * right to do it is the opener's. A cgroup namespace is rooted where its maker stands, so last.
+ */
 CHILD_FN static long child_cgroup(struct child *c)
 {
-	long rc = child_wait(c, GO_ATTACHED), fd;
+	long rc = 0, fd;
 
+	for (int i = CFD_TASKS; i <= CFD_TASKS_LAST && rc >= 0; i++)
+		rc = c->fd[i] < 0 ? 0 : raw3(SYS_write, c->fd[i], "0", 1);
 	if (rc >= 0)
 		rc = raw1(SYS_unshare, CLONE_NEWCGROUP);
 	if (rc < 0 || !c->cgroup2)
@@ -416,6 +450,7 @@ static const struct child_step {
 	{"mount devpts", child_devpts},
 	{"mount shm", child_shm},
 	{"mount mqueue", child_mqueue},
+	{"write generated files", child_texts},
 	{"wait for the root file system", child_built},
 	{"attach the root file system", child_root},
 	{"attach /proc, /sys and /dev", child_furnish},

@@ -2,14 +2,14 @@
  * child.h - what happens between clone3 and the exec of caisson-init.
  *
  * The child shares the launcher's memory and, until it unshares them, its descriptors; it runs
- * on a stack of its own and makes raw system calls only (raw.h). The parent drives it in three
+ * on a stack of its own and makes raw system calls only (raw.h). The parent drives it in two
  * steps over a futex word, and reads its error straight from struct child:
  *
  *   parent                               child
  *   clone3                               waits for MAPPED
- *   uid_map, gid_map     ── MAPPED ──►   ids, session, keyring, proc, devpts, shm, mqueue
- *   overlay, /dev, files ── BUILT  ──►   moves mounts, binds, masks, pivot_root
- *   v1 cgroups           ── ATTACHED ►   cgroup namespace, limits, caps, seccomp, exec
+ *   uid_map, gid_map     ── MAPPED ──►   ids, session, keyring, proc, devpts, shm, mqueue, files
+ *   overlay, /dev        ── BUILT  ──►   moves mounts, binds, masks, pivot_root, cgroups, caps,
+ *                                        seccomp, exec
  */
 #ifndef CAISSON_BOX_CHILD_H
 #define CAISSON_BOX_CHILD_H
@@ -21,13 +21,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "box/cgroup.h"
 #include "wire/priv_proto.h"
 
 #define CHILD_MASKS_MAX	 32
 #define CHILD_SPENT_MAX	 (PRIV_LAYERS_MAX + 2)
 #define CHILD_STACK_SIZE (64u << 10)
 
-enum child_go { GO_BORN, GO_MAPPED, GO_BUILT, GO_ATTACHED };
+enum child_go { GO_BORN, GO_MAPPED, GO_BUILT };
 
 enum child_where { IN_PROC, IN_SYS };
 enum child_mask_kind { MASK_FILE, MASK_DIR, MASK_READONLY };
@@ -48,18 +49,27 @@ enum child_fd {
 	CFD_AT_HOSTNAME,
 	CFD_AT_RESOLV,
 	CFD_DEV,   /* tmpfs with the device nodes, detached */
-	CFD_FILES, /* tmpfs with generated files, detached */
 	CFD_SYSFS, /* detached, of the box's network namespace */
 	CFD_LISTEN,
 	CFD_STATUS,
 	CFD_CGROUP,
 	CFD_INIT,
+	CFD_TASKS, /* the v1 groups' tasks files, CG_V1_MAX of them, -1 where there is none */
+	CFD_TASKS_LAST = CFD_TASKS + CG_V1_MAX - 1,
 	/* opened by the child while the table is shared; the parent closes them */
+	CFD_FILES, /* tmpfs with the generated files */
 	CFD_PROC,
 	CFD_PTS,
 	CFD_SHM,
 	CFD_MQUEUE,
 	CFD_MAX
+};
+
+#define CHILD_FILES_MAX 8
+struct child_file {
+	const char *name, *text;
+	size_t len;
+	int mode;
 };
 
 struct child {
@@ -73,6 +83,7 @@ struct child {
 	size_t nspent;
 	const char *stage_root, *stage_files;
 	const char *hostname;
+	struct child_file file[CHILD_FILES_MAX]; /* name NULL ends */
 	char shm_size[24];
 	uint64_t nofile;
 	bool no_new_privs, cgroup2;

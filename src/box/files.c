@@ -33,40 +33,72 @@ int files_fsmount(const char *fs, const char *const (*opt)[2], unsigned attrs, s
 	return mnt < 0 ? err_errno(err, ERR_INTERNAL, errno, "mount a %s", fs) : mnt;
 }
 
+static const struct {
+	const char *name;
+	unsigned major, minor;
+} dev_node[] = {{"null", 1, 3},	  {"zero", 1, 5},    {"full", 1, 7},
+		{"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+static const char *const dev_dir[] = {"pts", "shm", "mqueue"};
+static const char *const dev_link[][2] = {{"pts/ptmx", "ptmx"},
+					  {"/proc/self/fd", "fd"},
+					  {"/proc/self/fd/0", "stdin"},
+					  {"/proc/self/fd/1", "stdout"},
+					  {"/proc/self/fd/2", "stderr"}};
+
 int files_make_dev(struct err *err)
 {
 	static const char *const opt[][2] = {
 		{"mode", "755"}, {"size", "1m"}, {"nr_inodes", "1024"}, {NULL, NULL}};
-	static const struct {
-		const char *name;
-		unsigned major, minor;
-	} node[] = {{"null", 1, 3},   {"zero", 1, 5},	 {"full", 1, 7},
-		    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
-	static const char *const dir[] = {"pts", "shm", "mqueue"};
-	static const char *const link[][2] = {{"pts/ptmx", "ptmx"},
-					      {"/proc/self/fd", "fd"},
-					      {"/proc/self/fd/0", "stdin"},
-					      {"/proc/self/fd/1", "stdout"},
-					      {"/proc/self/fd/2", "stderr"}};
 	auto_close int mnt =
 		files_fsmount("tmpfs", opt, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
 
 	if (mnt < 0)
 		return -1;
-	for (size_t i = 0; i < ARRAY_LEN(node); i++) {
-		if (mknodat(mnt, node[i].name, S_IFCHR | 0666,
-			    makedev(node[i].major, node[i].minor)) < 0)
-			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s", node[i].name);
+	for (size_t i = 0; i < ARRAY_LEN(dev_node); i++) {
+		if (mknodat(mnt, dev_node[i].name, S_IFCHR | 0666,
+			    makedev(dev_node[i].major, dev_node[i].minor)) < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s",
+					 dev_node[i].name);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(dir); i++) {
-		if (mkdirat(mnt, dir[i], 0755) < 0)
-			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s", dir[i]);
+	for (size_t i = 0; i < ARRAY_LEN(dev_dir); i++) {
+		if (mkdirat(mnt, dev_dir[i], 0755) < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s", dev_dir[i]);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(link); i++) {
-		if (symlinkat(link[i][0], mnt, link[i][1]) < 0)
-			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s", link[i][1]);
+	for (size_t i = 0; i < ARRAY_LEN(dev_link); i++) {
+		if (symlinkat(dev_link[i][0], mnt, dev_link[i][1]) < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s", dev_link[i][1]);
 	}
 	return TAKE_FD(mnt);
+}
+
+static int dev_own(int dev, const char *name, uid_t uid, struct err *err)
+{
+	if (fchownat(dev, name, uid, uid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "give /dev/%s to the box", name);
+	return 0;
+}
+
+int files_give_dev(int dev, int userns, uid_t base, struct err *err)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};
+
+	if (sys_mount_setattr(dev, "", AT_EMPTY_PATH, &attr) == 0)
+		return 0;
+	if (dev_own(dev, "", base, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(dev_node); i++) {
+		if (dev_own(dev, dev_node[i].name, base, err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(dev_dir); i++) {
+		if (dev_own(dev, dev_dir[i], base, err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(dev_link); i++) {
+		if (dev_own(dev, dev_link[i][1], base, err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int host_files_open(struct host_files *f, struct err *err)
@@ -107,7 +139,7 @@ static unsigned files_cpus(const struct host_files *f, uint32_t cpu_milli)
 	return MAX(1u, MIN(n, f->cpus));
 }
 
-static int files_meminfo(const struct host_files *f, uint64_t limit, char *out)
+static void compose_meminfo(const struct host_files *f, uint64_t limit, char *out, size_t cap)
 {
 	static const char *const zero[] = {
 		"Buffers",    "Cached",		"SwapCached",	"Active",    "Inactive",
@@ -115,76 +147,44 @@ static int files_meminfo(const struct host_files *f, uint64_t limit, char *out)
 		"Mapped",     "Shmem",		"KReclaimable", "Slab",	     "SReclaimable",
 		"SUnreclaim", "HugePages_Total"};
 	unsigned long long kib = MIN(limit, f->mem_total ? f->mem_total : limit) / 1024;
-	int n = snprintf(out, FILES_TEXT_MAX,
+	int n = snprintf(out, cap,
 			 "MemTotal:       %8llu kB\nMemFree:        %8llu kB\n"
 			 "MemAvailable:   %8llu kB\n",
 			 kib, kib, kib);
 
 	for (size_t i = 0; i < ARRAY_LEN(zero); i++)
-		n += snprintf(out + n, FILES_TEXT_MAX - (size_t)n, "%s:%*s0 kB\n", zero[i],
+		n += snprintf(out + n, cap - (size_t)n, "%s:%*s0 kB\n", zero[i],
 			      (int)MAX(1, 22 - (int)strlen(zero[i])), "");
-	return n;
 }
 
-static int files_put(int mnt, const char *name, const char *text, size_t n, mode_t mode,
-		     struct err *err)
+static void compose_hosts(const struct files_spec *s, char *out, size_t cap)
 {
-	auto_close int fd = openat(mnt, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-
-	if (fd < 0 || write(fd, text, n) != (ssize_t)n)
-		return err_errno(err, ERR_INTERNAL, errno, "make generated file %s", name);
-	return 0;
-}
-
-static int files_put_names(int mnt, const struct files_spec *s, struct err *err)
-{
-	char text[1024];
-	int n = snprintf(text, sizeof(text),
+	const char *const ip[] = {s->ip4, s->ip6};
+	int n = snprintf(out, cap,
 			 "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 			 "ff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n");
 
-	if (s->ip4[0])
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s\t%s\n", s->ip4, s->hostname);
-	if (s->ip6[0])
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s\t%s\n", s->ip6, s->hostname);
-	if (files_put(mnt, "hosts", text, (size_t)n, 0644, err) < 0)
-		return -1;
-	n = snprintf(text, sizeof(text), "%s\n", s->hostname);
-	if (files_put(mnt, "hostname", text, (size_t)n, 0644, err) < 0)
-		return -1;
-	n = 0;
-	if (s->resolver4[0])
-		n = snprintf(text, sizeof(text), "nameserver %s\noptions timeout:2 attempts:2\n",
-			     s->resolver4);
-	return files_put(mnt, "resolv.conf", text, (size_t)n, 0644, err);
+	for (size_t i = 0; i < ARRAY_LEN(ip); i++) {
+		if (ip[i][0])
+			n += snprintf(out + n, cap - (size_t)n, "%s\t%s\n", ip[i], s->hostname);
+	}
 }
 
-int files_make(const struct host_files *f, const struct files_spec *s, struct err *err)
+void files_compose(const struct host_files *f, const struct files_spec *s, struct files_text *ret)
 {
-	static const char *const opt[][2] = {
-		{"mode", "755"}, {"size", "1m"}, {"nr_inodes", "64"}, {NULL, NULL}};
 	unsigned cpus = files_cpus(f, s->cpu_milli);
-	char text[FILES_TEXT_MAX];
-	auto_close int mnt = files_fsmount(
-		"tmpfs", opt, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
-	int n;
 
-	if (mnt < 0)
-		return -1;
-	if (files_put_names(mnt, s, err) < 0)
-		return -1;
-	n = files_meminfo(f, s->mem_bytes, text);
-	if (files_put(mnt, "meminfo", text, (size_t)n, 0444, err) < 0)
-		return -1;
-	if (files_put(mnt, "cpuinfo", f->cpuinfo, f->cpu_end[cpus - 1], 0444, err) < 0)
-		return -1;
-	n = cpus == 1 ? snprintf(text, sizeof(text), "0\n")
-		      : snprintf(text, sizeof(text), "0-%u\n", cpus - 1);
-	if (files_put(mnt, "online", text, (size_t)n, 0444, err) < 0)
-		return -1;
-	if (files_put(mnt, "empty", "", 0, 0444, err) < 0)
-		return -1;
-	if (mkdirat(mnt, "void", 0555) < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "make the empty directory");
-	return TAKE_FD(mnt);
+	compose_hosts(s, ret->hosts, sizeof(ret->hosts));
+	snprintf(ret->hostname, sizeof(ret->hostname), "%s\n", s->hostname);
+	ret->resolv[0] = '\0';
+	if (s->resolver4[0])
+		snprintf(ret->resolv, sizeof(ret->resolv),
+			 "nameserver %s\noptions timeout:2 attempts:2\n", s->resolver4);
+	compose_meminfo(f, s->mem_bytes, ret->meminfo, sizeof(ret->meminfo));
+	if (cpus == 1)
+		snprintf(ret->online, sizeof(ret->online), "0\n");
+	else
+		snprintf(ret->online, sizeof(ret->online), "0-%u\n", cpus - 1);
+	ret->cpuinfo = f->cpuinfo;
+	ret->cpuinfo_len = f->cpu_end[cpus - 1];
 }

@@ -15,6 +15,12 @@
 #define HOST_CG_POOL_MAX 64
 #define HOST_DYING_MAX	 4096 /* groups waiting for rmdir; beyond, the caller removes itself */
 
+/* A run directory with its agent socket, bound and listening. */
+struct rundir {
+	char name[ID_LEN]; /* below boxes/: ".pool-<n>" until it is a box's */
+	int sock;
+};
+
 struct box_host {
 	struct box_config cfg; /* strings are owned copies */
 	char boot_id[40];
@@ -36,6 +42,10 @@ struct box_host {
 	pthread_cond_t work, done;
 	char cg_ready[HOST_CG_POOL_MAX][CG_NAME_LEN];
 	unsigned ncg_ready;
+	int dev_ready[HOST_CG_POOL_MAX]; /* detached /dev mounts */
+	unsigned ndev_ready;
+	struct rundir room_ready[HOST_CG_POOL_MAX];
+	unsigned nroom_ready, next_room;
 	char (*dying)[CG_NAME_LEN]; /* HOST_DYING_MAX */
 	unsigned ndying;
 	bool adopted; /* pools are filled only when leftovers can't be mistaken for theirs */
@@ -48,13 +58,17 @@ struct box_launcher {
 	int netns;	       /* to come back to */
 	void *stack;
 	struct child *child;
-	char stage[160]; /* own directory for the path fallback */
+	struct files_text *text; /* what the child writes */
+	char stage[160];	 /* own directory for the path fallback */
 };
 
 /* A child that does not die keeps its stack and struct for ever; the launcher gets new ones. */
 void launcher_abandon(struct box_launcher *l);
 
 int host_cg_claim(struct box_host *h, char ret[CG_NAME_LEN], struct err *err);
+int host_dev_claim(struct box_host *h, struct err *err);
+/* boxes/<id> with a listening agent.sock in it; returns the socket. */
+int host_room_claim(struct box_host *h, const char *id, struct err *err);
 /* Remove the group in the background. */
 void host_cg_bury(struct box_host *h, const char *name);
 int host_janitor_start(struct box_host *h, struct err *err);
@@ -64,6 +78,8 @@ void host_janitor_wake(struct box_host *h);
 /* state.c: the file that lets the next runner adopt a box. */
 int box_state_read(struct box_host *h, const char *id, struct box *ret, struct err *err);
 uint64_t proc_start_ticks(pid_t pid); /* 0 when gone */
-void box_rundir_remove(struct box_host *h, const char *id);
+/* rundir.c: returns the listening agent socket. name is an id or a pool's name. */
+int box_rundir_make(struct box_host *h, const char *name, struct err *err);
+void box_rundir_remove(struct box_host *h, const char *name);
 
 #endif

@@ -25,6 +25,33 @@ int host_cg_claim(struct box_host *h, char ret[CG_NAME_LEN], struct err *err)
 	return have ? 0 : cg_create(&h->cg, ret, err);
 }
 
+int host_dev_claim(struct box_host *h, struct err *err)
+{
+	int fd = -1;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->ndev_ready)
+		fd = h->dev_ready[--h->ndev_ready];
+	pthread_mutex_unlock(&h->lock);
+	return fd >= 0 ? fd : files_make_dev(err);
+}
+
+int host_room_claim(struct box_host *h, const char *id, struct err *err)
+{
+	struct rundir r = {.sock = -1};
+
+	pthread_mutex_lock(&h->lock);
+	if (h->nroom_ready)
+		r = h->room_ready[--h->nroom_ready];
+	pthread_mutex_unlock(&h->lock);
+	box_rundir_remove(h, id);
+	if (r.sock >= 0 && renameat(h->boxes, r.name, h->boxes, id) == 0)
+		return r.sock;
+	if (r.sock >= 0)
+		close(r.sock);
+	return box_rundir_make(h, id, err);
+}
+
 void host_cg_bury(struct box_host *h, const char *name)
 {
 	bool queued = false;
@@ -49,24 +76,67 @@ void host_janitor_wake(struct box_host *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void janitor_refill(struct box_host *h)
+/* One of each kind a round, until no pool wants more; -1 when the kernel gives no more. */
+static int refill_cg(struct box_host *h)
+{
+	char name[CG_NAME_LEN];
+
+	if (cg_create(&h->cg, name, NULL) < 0)
+		return -1;
+	pthread_mutex_lock(&h->lock);
+	memcpy(h->cg_ready[h->ncg_ready++], name, CG_NAME_LEN);
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+static int refill_dev(struct box_host *h)
+{
+	int fd = files_make_dev(NULL);
+
+	if (fd < 0)
+		return -1;
+	pthread_mutex_lock(&h->lock);
+	h->dev_ready[h->ndev_ready++] = fd;
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+static int refill_room(struct box_host *h)
+{
+	struct rundir r;
+
+	snprintf(r.name, sizeof(r.name), ".pool-%u", ++h->next_room);
+	box_rundir_remove(h, r.name);
+	r.sock = box_rundir_make(h, r.name, NULL);
+	if (r.sock < 0)
+		return -1;
+	pthread_mutex_lock(&h->lock);
+	h->room_ready[h->nroom_ready++] = r;
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+static void janitor_fill(struct box_host *h, const unsigned *have, int (*make)(struct box_host *h))
 {
 	for (;;) {
-		char name[CG_NAME_LEN];
 		bool full;
 
 		pthread_mutex_lock(&h->lock);
-		full = h->stop || !h->adopted ||
-		       h->ncg_ready >= MIN(h->cfg.cgroup_pool, HOST_CG_POOL_MAX);
+		full = h->stop || *have >= MIN(h->cfg.cgroup_pool, HOST_CG_POOL_MAX);
 		pthread_mutex_unlock(&h->lock);
-		if (full || cg_create(&h->cg, name, NULL) < 0)
-			break;
-		pthread_mutex_lock(&h->lock);
-		memcpy(h->cg_ready[h->ncg_ready++], name, CG_NAME_LEN);
-		pthread_mutex_unlock(&h->lock);
+		if (full || make(h) < 0)
+			return;
 	}
-	if (h->adopted)
-		upper_refill(h->uppers);
+}
+
+static void janitor_refill(struct box_host *h)
+{
+	if (!h->adopted)
+		return;
+	janitor_fill(h, &h->ncg_ready, refill_cg);
+	janitor_fill(h, &h->nroom_ready, refill_room);
+	janitor_fill(h, &h->ndev_ready, refill_dev);
+	upper_refill(h->uppers);
 }
 
 /* Try each noted group once; those still busy are noted again. Returns how many are left. */
@@ -153,6 +223,12 @@ void host_janitor_stop(struct box_host *h)
 		cg_remove(&h->cg, h->cg_ready[i]);
 	for (unsigned i = 0; i < h->ndying; i++)
 		cg_remove(&h->cg, h->dying[i]);
+	for (unsigned i = 0; i < h->ndev_ready; i++)
+		close(h->dev_ready[i]);
+	for (unsigned i = 0; i < h->nroom_ready; i++) {
+		close(h->room_ready[i].sock);
+		box_rundir_remove(h, h->room_ready[i].name);
+	}
 }
 
 void box_host_settle(struct box_host *h, int64_t deadline_ms)

@@ -54,8 +54,9 @@ static int launcher_room(struct box_launcher *l, struct err *err)
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | MAP_STACK, -1, 0);
 
 	l->child = calloc(1, sizeof(*l->child));
+	l->text = calloc(1, sizeof(*l->text));
 	l->stack = stack == MAP_FAILED ? NULL : stack;
-	if (!l->child || !l->stack)
+	if (!l->child || !l->text || !l->stack)
 		return err_set(err, ERR_NOMEM, "out of memory for a child's stack");
 	return 0;
 }
@@ -127,5 +128,6 @@ void box_launcher_close(struct box_launcher *l)
 	if (l->stack)
 		munmap(l->stack, CHILD_STACK_SIZE);
 	free(l->child);
+	free(l->text);
 	free(l);
 }

@@ -10,9 +10,7 @@
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/crash.h"
@@ -28,9 +26,9 @@
 #define START_UNDO_MS 5000
 
 const char *const box_mark_name[MARK_MAX] = {
-	[MARK_CLAIMED] = "claimed",   [MARK_SOCKET] = "socket", [MARK_CLONED] = "cloned",
-	[MARK_MAPPED] = "mapped",     [MARK_BUILT] = "built",	[MARK_ATTACHED] = "attached",
-	[MARK_EXEC] = "child's exec", [MARK_READY] = "ready",
+	[MARK_CLAIMED] = "claimed", [MARK_SOCKET] = "socket", [MARK_CLONED] = "cloned",
+	[MARK_MAPPED] = "mapped",   [MARK_BUILT] = "built",   [MARK_EXEC] = "child's exec",
+	[MARK_READY] = "ready",
 };
 
 /* What one start holds beside the box itself. */
@@ -107,35 +105,18 @@ static int start_limits(struct start *s, struct err *err)
 
 	if (cg_set_limits(&s->h->cg, s->b->cg, &limits, err) < 0)
 		return -1;
+	if (cg_open_tasks(&s->h->cg, s->b->cg, &s->l->child->fd[CFD_TASKS], err) < 0)
+		return -1;
 	return cg_delegate(&s->h->cg, s->b->cg, s->b->uid_base, err);
 }
 
 /* The agent's socket is bound outside the box; pid 1 gets it listening already. */
 static int start_socket(struct start *s, struct err *err)
 {
-	struct child *c = s->l->child;
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	const char *id = s->spec->id;
-	auto_close int dir = -1;
-	auto_close int sock = -1;
-
-	box_rundir_remove(s->h, id);
-	if (mkdirat(s->h->boxes, id, 0750) < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "make the run directory of %s", id);
+	s->l->child->fd[CFD_LISTEN] = host_room_claim(s->h, s->spec->id, err);
+	if (s->l->child->fd[CFD_LISTEN] < 0)
+		return -1;
 	s->rundir_made = true;
-	dir = openat(s->h->boxes, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (dir < 0 || sock < 0)
-		return err_errno(err, ERR_NOMEM, errno, "make the agent socket of %s", id);
-	/* Set before the bind, the mode is the file's from its birth. */
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/agent.sock", dir);
-	if (fchmod(sock, 0660) < 0 || bind(sock, (struct sockaddr *)&sun, sizeof(sun)) < 0 ||
-	    listen(sock, START_BACKLOG) < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "bind the agent socket of %s", id);
-	if (fchownat(dir, "agent.sock", 0, s->h->cfg.api_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchownat(s->h->boxes, id, 0, s->h->cfg.api_gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "give the agent socket to the api");
-	c->fd[CFD_LISTEN] = TAKE_FD(sock);
 	return 0;
 }
 
@@ -184,6 +165,30 @@ static void start_child_init(struct start *s)
 	snprintf(c->shm_size, sizeof(c->shm_size), "%llu",
 		 (unsigned long long)MAX(shm, START_SHM_MIN));
 	c->fd[CFD_INIT] = s->h->init;
+}
+
+/* Texts the child writes while the parent builds the overlay; they need the lease's addresses. */
+static void start_texts(struct start *s)
+{
+	const struct files_spec spec = {.mem_bytes = s->spec->mem_bytes,
+					.cpu_milli = s->spec->cpu_milli,
+					.hostname = s->spec->hostname,
+					.ip4 = s->b->lease.ip4,
+					.ip6 = s->b->lease.ip6,
+					.resolver4 = s->b->lease.resolver4};
+	struct files_text *t = s->l->text;
+
+	files_compose(&s->h->files, &spec, t);
+	const struct child_file file[] = {
+		{"hosts", t->hosts, strlen(t->hosts), 0644},
+		{"hostname", t->hostname, strlen(t->hostname), 0644},
+		{"resolv.conf", t->resolv, strlen(t->resolv), 0644},
+		{"meminfo", t->meminfo, strlen(t->meminfo), 0444},
+		{"cpuinfo", t->cpuinfo, t->cpuinfo_len, 0444},
+		{"online", t->online, strlen(t->online), 0444},
+		{"empty", "", 0, 0444},
+	};
+	memcpy(s->l->child->file, file, sizeof(file));
 }
 
 static long start_clone(struct start *s, int cgroup)
@@ -258,12 +263,6 @@ static int start_map(struct start *s, struct err *err)
 
 static int start_build(struct start *s, struct err *err)
 {
-	const struct files_spec files = {.mem_bytes = s->spec->mem_bytes,
-					 .cpu_milli = s->spec->cpu_milli,
-					 .hostname = s->spec->hostname,
-					 .ip4 = s->b->lease.ip4,
-					 .ip6 = s->b->lease.ip6,
-					 .resolver4 = s->b->lease.resolver4};
 	struct child *c = s->l->child;
 	auto_close int userns = -1;
 	char path[40];
@@ -274,17 +273,12 @@ static int start_build(struct start *s, struct err *err)
 	if (userns < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "open the user namespace of %s",
 				 s->b->id);
+	c->fd[CFD_DEV] = host_dev_claim(s->h, err);
+	if (c->fd[CFD_DEV] < 0 || files_give_dev(c->fd[CFD_DEV], userns, s->b->uid_base, err) < 0)
+		return -1;
 	setfsgid(s->b->uid_base);
 	setfsuid(s->b->uid_base);
 	rc = rootfs_build(s->l, s->spec, userns, err);
-	if (rc == 0) {
-		c->fd[CFD_DEV] = files_make_dev(err);
-		rc = c->fd[CFD_DEV] < 0 ? -1 : 0;
-	}
-	if (rc == 0) {
-		c->fd[CFD_FILES] = files_make(&s->h->files, &files, err);
-		rc = c->fd[CFD_FILES] < 0 ? -1 : 0;
-	}
 	setfsuid(0);
 	setfsgid(0);
 	return rc;
@@ -382,6 +376,7 @@ static int start_run(struct start *s, struct err *err)
 	if (start_claim(s, err) < 0)
 		return -1;
 	start_mark(s, MARK_CLAIMED);
+	start_texts(s);
 	if (start_spawn(s, err) < 0)
 		return -1;
 	start_mark(s, MARK_CLONED);
@@ -398,10 +393,6 @@ static int start_run(struct start *s, struct err *err)
 		return -1;
 	child_go(c, GO_BUILT);
 	start_mark(s, MARK_BUILT);
-	if (cg_attach(&s->h->cg, s->b->cg, s->b->pid, err) < 0)
-		return -1;
-	child_go(c, GO_ATTACHED);
-	start_mark(s, MARK_ATTACHED);
 	s->b->start_ticks = proc_start_ticks(s->b->pid);
 	if (box_save(s->h, s->b, err) < 0 || start_wait_ready(s, err) < 0)
 		return -1;

@@ -89,14 +89,3 @@ int box_state_read(struct box_host *h, const char *id, struct box *ret, struct e
 	*ret = b;
 	return 0;
 }
-
-void box_rundir_remove(struct box_host *h, const char *id)
-{
-	auto_close int dir = state_dir(h, id);
-
-	if (dir < 0)
-		return;
-	unlinkat(dir, "agent.sock", 0);
-	unlinkat(dir, "state", 0);
-	unlinkat(h->boxes, id, AT_REMOVEDIR);
-}

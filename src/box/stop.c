@@ -133,6 +133,8 @@ static void adopt_rundirs(struct adopt *a)
 	while (dir && (ent = readdir(dir))) {
 		struct err err = {0};
 
+		if (strncmp(ent->d_name, ".pool-", 6) == 0)
+			box_rundir_remove(a->h, ent->d_name);
 		if (!id_valid(ent->d_name) || a->nalive >= ADOPT_SURVIVORS_MAX)
 			continue;
 		if (adopt_one(a, ent->d_name, &err))
