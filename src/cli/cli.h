@@ -18,7 +18,9 @@ enum cli_exit {
 	CLI_FAILED = 1,	   /* the daemon said no, or could not be reached */
 	CLI_USAGE = 2,	   /* the command line is wrong */
 	CLI_TIMEOUT = 124, /* exec and run: the time limit ended the program */
-	CLI_OWN = 125,	   /* exec and run: the fault is ours, not the program's */
+	CLI_NOT_RUNNABLE = 126,
+	CLI_NO_PROGRAM = 127,
+	CLI_OWN = 125, /* exec and run: the fault is ours, not the program's */
 };
 
 struct opt;

@@ -195,7 +195,7 @@ int exec_session(struct cli *c, const char *sandbox, const struct exec_args *a, 
 	wsock_done(&s->ws);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (rc < 0)
-		return CLI_OWN;
+		return s->end.code ? s->end.code : CLI_OWN;
 	if (*s->end.note && !c->quiet) {
 		fprintf(stderr, "caisson: %s: ", c->cmd->name);
 		text_print(stderr, s->end.note);

@@ -117,6 +117,8 @@ int exec_msg_read(const char *text, size_t n, struct exec_end *ret, struct err *
 		e = o;
 	if (!e)
 		return 0;
+	int64_t status = json_number(e, "statusCode");
+	ret->code = status == 404 ? CLI_NO_PROGRAM : status == 403 ? CLI_NOT_RUNNABLE : CLI_OWN;
 	const char *why = json_is_string(e) ? json_string_value(e) : json_text(e, "message");
 	return err_set(err, ERR_INVALID, "%s", *why ? why : "the program could not be run");
 }

@@ -29,7 +29,7 @@ struct exec_end {
 };
 /*
  * A text message of the server: 1 the program ended (ret filled), 0 of no meaning to us, -1 it
- * could not be run.
+ * could not be run (ret->code tells, as a shell would).
  */
 int exec_msg_read(const char *text, size_t n, struct exec_end *ret, struct err *err);
 

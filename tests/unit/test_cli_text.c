@@ -120,8 +120,9 @@ static void end_messages_give_the_exit_code(void **state)
 		{"{\"exitCode\":256,\"cause\":\"exited\"}", 1, 1},
 		{"{\"exitCode\":137,\"cause\":\"timeout\"}", 1, CLI_TIMEOUT},
 		{"{\"type\":\"started\"}", 0, 0},
-		{"{\"type\":\"error\",\"message\":\"no\"}", -1, 0},
-		{"{\"error\":{\"message\":\"no\"}}", -1, 0},
+		{"{\"type\":\"error\",\"message\":\"no\"}", -1, CLI_OWN},
+		{"{\"error\":{\"message\":\"no\"}}", -1, CLI_OWN},
+		{"{\"error\":{\"statusCode\":404,\"message\":\"no\"}}", -1, CLI_NO_PROGRAM},
 		{"nonsense", 0, 0},
 	};
 	(void)state;
