@@ -182,8 +182,10 @@ static int recover_census(struct core *c, struct census *s, struct err *err)
 {
 	size_t n = 0;
 
-	qsort(s->list.live, s->list.nlive, sizeof(*s->list.live), by_id);
-	qsort(s->row, s->nrows, sizeof(*s->row), by_id);
+	if (s->list.nlive)
+		qsort(s->list.live, s->list.nlive, sizeof(*s->list.live), by_id);
+	if (s->nrows)
+		qsort(s->row, s->nrows, sizeof(*s->row), by_id);
 	for (size_t i = 0; i < s->list.nlive; i++)
 		recover_stray(c, s, s->list.live[i].id);
 	for (size_t i = 0; i < s->list.nuppers; i++)

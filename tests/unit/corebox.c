@@ -18,6 +18,15 @@
 #include "base/path.h"
 #include "wire/wire.h"
 
+#ifdef __SANITIZE_THREAD__
+/* The tests of sudden death start threads in a forked child; nothing of the parent is shared. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+#endif
+
 /* ---- the stand-in: answers HELLO and TERM, one connection at a time ---- */
 
 static void agent_answer(int conn)
