@@ -213,7 +213,7 @@ static int tree_parent(struct tree *t, const struct image_name *n, struct err *e
 	return fd;
 }
 
-int tree_make_file(struct tree *t, const struct image_name *n, struct err *err)
+int tree_make_file(struct tree *t, const struct image_name *n, mode_t mode, struct err *err)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	const char *base = n->path + n->base;
@@ -222,11 +222,11 @@ int tree_make_file(struct tree *t, const struct image_name *n, struct err *err)
 
 	if (parent < 0)
 		return -1;
-	fd = openat(parent, base, flags, 0600);
+	fd = openat(parent, base, flags, mode & 0777);
 	if (fd < 0 && errno == EEXIST) {
 		if (tree_clear(t, parent, base, err) < 0)
 			return -1;
-		fd = openat(parent, base, flags, 0600);
+		fd = openat(parent, base, flags, mode & 0777);
 	}
 	if (fd < 0)
 		return tree_errno(err, "create", n->path);
@@ -273,8 +273,12 @@ static int tree_dress(struct tree *t, int parent, const struct image_name *n,
 {
 	const struct timespec times[2] = {m->mtime, m->mtime};
 	const char *base = n->path + n->base;
+	struct stat st;
 
-	if (fchownat(parent, base, m->uid, m->gid, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(parent, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return tree_errno(err, "stat", n->path);
+	if ((st.st_uid != m->uid || st.st_gid != m->gid) &&
+	    fchownat(parent, base, m->uid, m->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return tree_errno(err, "chown", n->path);
 	if (chmod_it && fchmodat(parent, base, m->mode, 0) < 0)
 		return tree_errno(err, "chmod", n->path);
@@ -350,9 +354,15 @@ int tree_make_link(struct tree *t, const struct image_name *n, const struct imag
 
 int tree_set_owner(int fd, const struct tree_meta *m, struct err *err)
 {
-	if (fchown(fd, m->uid, m->gid) < 0)
+	struct stat st;
+
+	/* Each change is a journal entry of the disk; a look is not, and most need no change. */
+	if (fstat(fd, &st) < 0)
+		return tree_errno(err, "stat", "an entry");
+	if ((st.st_uid != m->uid || st.st_gid != m->gid) && fchown(fd, m->uid, m->gid) < 0)
 		return tree_errno(err, "chown", "an entry");
-	if (fchmod(fd, m->mode) < 0)
+	/* After a chown, which drops setuid; the mode that was asked for at birth may be cut. */
+	if (((st.st_mode & 07777) != m->mode || (m->mode & 07000)) && fchmod(fd, m->mode) < 0)
 		return tree_errno(err, "chmod", "an entry");
 	return 0;
 }

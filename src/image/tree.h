@@ -59,8 +59,11 @@ struct tree_meta {
 int tree_init(struct tree *t, int root, bool stacked, struct err *err);
 void tree_done(struct tree *t);
 
-/* Return a descriptor of the new thing, open for writing, or of the directory. */
-int tree_make_file(struct tree *t, const struct image_name *n, struct err *err);
+/*
+ * Return a descriptor of the new thing, open for writing, or of the directory. Nobody else can
+ * reach the tree, so a file has its mode from the start: one change less to write.
+ */
+int tree_make_file(struct tree *t, const struct image_name *n, mode_t mode, struct err *err);
 int tree_make_dir(struct tree *t, const struct image_name *n, struct err *err);
 int tree_make_symlink(struct tree *t, const struct image_name *n, const char *target,
 		      const struct tree_meta *m, struct err *err);

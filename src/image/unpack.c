@@ -208,7 +208,7 @@ static int unpack_file(struct unpack *u, struct archive_entry *e, const struct i
 		return err_set(err, ERR_LIMIT,
 			       "archive: a file of %" PRId64 " bytes, at most %" PRIu64, size,
 			       u->limits.bytes_max);
-	fd = tree_make_file(&u->tree, n, err);
+	fd = tree_make_file(&u->tree, n, m->mode, err);
 	if (fd < 0 || unpack_data(u, fd, size, err) < 0 || tree_set_owner(fd, m, err) < 0 ||
 	    unpack_xattrs(u, e, fd, err) < 0)
 		return -1;
