@@ -56,7 +56,9 @@ int files_make_dev(struct err *err)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(dev_node); i++) {
 		if (mknodat(mnt, dev_node[i].name, S_IFCHR | 0666,
-			    makedev(dev_node[i].major, dev_node[i].minor)) < 0)
+			    makedev(dev_node[i].major, dev_node[i].minor)) < 0 ||
+		    /* Not every maker of a /dev has a umask of 0. */
+		    fchmodat(mnt, dev_node[i].name, 0666, 0) < 0)
 			return err_errno(err, ERR_INTERNAL, errno, "make /dev/%s",
 					 dev_node[i].name);
 	}
