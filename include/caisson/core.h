@@ -30,8 +30,8 @@ struct core_config {
 	const char *version;
 	unsigned warm_pool;	 /* parked sandboxes of the default snapshot, 0 = none */
 	uint64_t disk_low_bytes; /* creates are refused below this much free disk */
-	unsigned stop_grace_ms;	 /* TERM to KILL, default 5000 */
-	unsigned hold_ms;	 /* most a create/start/stop reply is held, default 30000 */
+	unsigned stop_grace_ms;	 /* TERM to KILL; 0: kill at once */
+	unsigned hold_ms;	 /* most a create/start/stop reply is held; 0: not at all */
 	unsigned max_sandboxes;	 /* live ones of the daemon; 0 = none */
 	uint64_t output_max;	 /* bytes of collected output of a one-shot exec, default 64 MiB */
 	bool destroy_on_exit;
@@ -39,7 +39,8 @@ struct core_config {
 };
 
 struct core *core_open(const struct core_config *cfg, struct err *err);
-/* Take the runner (core_close frees it), reconcile records with what lives, get the default image, start timers. */
+/* Take the runner (core_close frees it), reconcile records with what lives, get the default image,
+ * start timers. */
 int core_attach(struct core *c, struct runner *r, struct err *err);
 /* Events the runner reports; arg is the core. */
 void core_runner_events(struct core *c, struct runner_events *ret);

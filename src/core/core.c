@@ -7,8 +7,6 @@
 #include "base/log.h"
 #include "core/exec.h"
 
-#define HOLD_MS	       30000
-#define STOP_GRACE_MS  5000
 #define OUTPUT_MAX     (64ull << 20)
 #define HOST_MAX_AGE   10000
 #define CLOSE_MS       20000 /* for operations under way at the end */
@@ -32,10 +30,6 @@ static int core_config_copy(struct core *c, const struct core_config *cfg, struc
 	c->cfg.version = copy(cfg->version, "");
 	if (!c->cfg.data_dir || !c->cfg.region || !c->cfg.version)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	if (!c->cfg.hold_ms)
-		c->cfg.hold_ms = HOLD_MS;
-	if (!c->cfg.stop_grace_ms)
-		c->cfg.stop_grace_ms = STOP_GRACE_MS;
 	if (!c->cfg.output_max)
 		c->cfg.output_max = OUTPUT_MAX;
 	c->org.max_cpu = cfg->max_cpu ? cfg->max_cpu : MAX_CPU;

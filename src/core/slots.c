@@ -209,49 +209,56 @@ struct active {
 	int64_t ms;
 };
 
-/* Ids with unwritten activity. A running command is activity (E11): it counts as of now. */
-static struct active *slots_dirty(struct core *c, size_t *ret_n)
+struct actives {
+	struct active *p;
+	size_t n, cap;
+};
+
+static int actives_add(struct actives *l, struct slot *s)
 {
-	struct active *list = NULL;
-	size_t n = 0, cap = 0;
+	if (l->n == l->cap) {
+		struct active *more = realloc(l->p, (l->cap * 2 + 64) * sizeof(*more));
+
+		if (!more)
+			return -1;
+		l->p = more;
+		l->cap = l->cap * 2 + 64;
+	}
+	/* A running command is activity (E11): it counts as of now. */
+	if (s->running)
+		s->active_ms = clock_wall_ms();
+	memcpy(l->p[l->n].id, s->id, ID_LEN);
+	l->p[l->n++].ms = s->active_ms;
+	s->dirty = false;
+	return 0;
+}
+
+static struct actives slots_dirty(struct core *c)
+{
+	struct actives l = {0};
+	int rc = 0;
 
 	pthread_mutex_lock(&c->slots.lock);
-	for (size_t i = 0; i < SLOT_BUCKETS; i++) {
-		for (struct slot *s = c->slots.bucket[i]; s; s = s->next) {
-			if (!s->dirty && !s->running)
-				continue;
-			if (n == cap) {
-				struct active *more = realloc(list, (cap * 2 + 64) * sizeof(*list));
-
-				if (!more)
-					break; /* the rest at the next flush */
-				list = more;
-				cap = cap * 2 + 64;
-			}
-			if (s->running)
-				s->active_ms = clock_wall_ms();
-			memcpy(list[n].id, s->id, ID_LEN);
-			list[n++].ms = s->active_ms;
-			s->dirty = false;
-		}
-	}
+	for (size_t i = 0; i < SLOT_BUCKETS && rc == 0; i++)
+		for (struct slot *s = c->slots.bucket[i]; s && rc == 0; s = s->next)
+			if (s->dirty || s->running)
+				rc = actives_add(&l, s); /* the rest at the next flush */
 	pthread_mutex_unlock(&c->slots.lock);
-	*ret_n = n;
-	return list;
+	return l;
 }
 
 void slots_flush(struct core *c)
 {
-	size_t n;
-	auto_free struct active *list = slots_dirty(c, &n);
+	struct actives l = slots_dirty(c);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < l.n; i++) {
 		struct err err = {0};
 
-		if (store_sandbox_touch(c->st, list[i].id, list[i].ms, &err) < 0)
-			log_warn("activity of %s: %s", list[i].id, err.msg);
-		slot_put(c, slot_get(c, list[i].id)); /* frees a slot that held only this */
+		if (store_sandbox_touch(c->st, l.p[i].id, l.p[i].ms, &err) < 0)
+			log_warn("activity of %s: %s", l.p[i].id, err.msg);
+		slot_put(c, slot_get(c, l.p[i].id)); /* frees a slot that held only this */
 	}
+	free(l.p);
 }
 
 /* ---- commands, stops ---- */
