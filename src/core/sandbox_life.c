@@ -325,8 +325,17 @@ static void exited_job(struct job *j)
 
 void box_exited(struct core *c, const char *id, uint32_t pid)
 {
-	struct exited *x = calloc(1, sizeof(*x));
+	struct exited *x;
+	struct slot *s = slot_get(c, id);
+	bool expected;
 
+	pthread_mutex_lock(&c->slots.lock);
+	expected = s->halting; /* a stop or a delete is at it, and does all there is to do */
+	pthread_mutex_unlock(&c->slots.lock);
+	slot_put(c, s);
+	if (expected)
+		return;
+	x = calloc(1, sizeof(*x));
 	if (!x)
 		return; /* recovery at the next start finds it */
 	x->core = c;
