@@ -183,7 +183,7 @@ int net_adopt(struct net *n, uint32_t slot, pid_t pid, uint32_t flags, struct ne
 	node = calloc(1, sizeof(*node));
 	if (!node)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	*node = (struct net_node){.slot = slot, .netns = TAKE_FD(netns)};
+	*node = (struct net_node){.slot = slot, .netns = TAKE_FD(netns), .in.fd = -1};
 	pthread_mutex_lock(&n->lock);
 	net_pool_insert(n, node);
 	pthread_mutex_unlock(&n->lock);
@@ -261,7 +261,7 @@ static bool node_listed(const struct net_node *p, uint32_t slot)
 static bool slot_in_making(const struct net *n, uint32_t slot)
 {
 	for (size_t i = 0; i < NET_MAKERS; i++)
-		if (n->making[i] == slot)
+		if (n->making[i] == slot || node_listed(n->settling[i], slot))
 			return true;
 	return false;
 }

@@ -16,7 +16,8 @@
 #include "base/clock.h"
 
 #define DNS_BACKLOG  128
-#define DNS_BIND_MS  3000 /* a killed daemon's resolver holds the address until it notices */
+#define DNS_RCVBUF   (4 << 20) /* the bursts that nft grants several sandboxes at once */
+#define DNS_BIND_MS  3000      /* a killed daemon's resolver holds the address until it notices */
 #define DNS_PAUSE_MS 20
 
 static int dns_bind(int fd, const struct sockaddr_in *addr, struct err *err)
@@ -37,10 +38,11 @@ static int dns_socket(int type, unsigned port, struct err *err)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	auto_close int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int one = 1;
+	int one = 1, room = DNS_RCVBUF;
 
 	if (fd < 0)
 		return err_errno(err, ERR_NOMEM, errno, "resolver socket");
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
 	inet_pton(AF_INET, NET_RESOLVER4, &addr.sin_addr);
 	if (type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));

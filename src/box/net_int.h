@@ -45,6 +45,9 @@
 #define NET_TICK_MS	  250	/* the dead are looked at this often */
 #define NET_LOOK_MS	  2000	/* and the outside */
 #define NET_IDLE_MS	  60000
+#define NET_SETTLE_US	  200	/* between looks at an interface that doesn't send yet */
+#define NET_SETTLE_MS	  3000	/* then it is used as it is */
+#define NET_SETTLING	  16	/* of one maker */
 #define NET_LINGER_MS	  30000 /* then a released interface is removed by force */
 
 /* What follows from a slot. */
@@ -61,6 +64,7 @@ struct net_node {
 	int netns;
 	bool open; /* has its element in the set "open" */
 	int64_t dead_ms;
+	struct nl_sock in; /* while it settles: a socket inside */
 	struct net_node *next;
 };
 
@@ -92,7 +96,8 @@ struct net {
 	pthread_cond_t have;  /* claimers: something ready */
 	struct net_node *ready;
 	unsigned nready, nmaking, nwaiting;
-	uint32_t making[NET_MAKERS]; /* slot each maker works on, or 0 */
+	uint32_t making[NET_MAKERS];	       /* slot each maker works on, or 0 */
+	struct net_node *settling[NET_MAKERS]; /* made, but the kernel doesn't send yet */
 	struct net_node *live[NET_BUCKETS];
 	unsigned nlive;
 	struct net_node *dead;	   /* released: flows to be forgotten */
@@ -135,8 +140,16 @@ void net_uplink_remove(struct net *n);
 void net_uplink_look(struct net *n, struct nl_sock *nft);
 
 /* net_link.c: rtnetlink messages. */
+/* ret_in: a socket inside, for net_link_sends. */
 int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, int *ret_netns,
-		  struct err *err);
+		  struct nl_sock *ret_in, struct err *err);
+/*
+ * Does this interface send already? The end of a pair that came up first gets its queue from the
+ * kernel's link watcher, some time after the other end came up; until then it drops everything,
+ * and a first packet lost costs its sender a second.
+ */
+bool net_link_sends(struct nl_sock *rt, int index);
+#define NET_BOX_INDEX 2 /* of eth0 in every sandbox; lo is 1 */
 struct nlmsghdr *net_msg_link(struct nl_batch *b, uint16_t type, uint16_t flags, int index);
 void net_msg_up(struct nl_batch *b, int index);
 void net_msg_up_noarp(struct nl_batch *b, int index);

@@ -18,8 +18,7 @@
 #include <sched.h>
 #include <string.h>
 
-#define BOX_INDEX 2 /* of eth0 in every sandbox; lo is 1 */
-#define LO_INDEX  1
+#define LO_INDEX 1
 
 static const struct in_addr any4;
 
@@ -132,7 +131,7 @@ static void msg_no_link_local(struct nl_batch *b, int index)
 /* The pair, the far end born in the namespace netns with its index, name and MAC. */
 static void msg_veth(struct nl_batch *b, const struct net_ids *ids, int netns)
 {
-	struct ifinfomsg peer = {.ifi_index = BOX_INDEX};
+	struct ifinfomsg peer = {.ifi_index = NET_BOX_INDEX};
 	struct nlmsghdr *nlh =
 		net_msg_link(b, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, (int)ids->ifindex);
 	struct nlattr *info, *data, *nest;
@@ -167,15 +166,15 @@ static int link_box_side(struct net *n, struct nl_sock *in, const struct net_ids
 	nl_begin(&b, in, false);
 	net_msg_up(&b, LO_INDEX);
 	if (n->v6)
-		msg_no_link_local(&b, BOX_INDEX);
-	net_msg_up_noarp(&b, BOX_INDEX);
-	net_msg_addr(&b, BOX_INDEX, AF_INET, &ids->ip4, 32);
-	net_msg_neigh(&b, BOX_INDEX, AF_INET, &gw4, ids->mac_router);
-	net_msg_route(&b, RTM_NEWROUTE, BOX_INDEX, AF_INET, &any4, 0, &gw4);
+		msg_no_link_local(&b, NET_BOX_INDEX);
+	net_msg_up_noarp(&b, NET_BOX_INDEX);
+	net_msg_addr(&b, NET_BOX_INDEX, AF_INET, &ids->ip4, 32);
+	net_msg_neigh(&b, NET_BOX_INDEX, AF_INET, &gw4, ids->mac_router);
+	net_msg_route(&b, RTM_NEWROUTE, NET_BOX_INDEX, AF_INET, &any4, 0, &gw4);
 	if (n->v6) {
-		net_msg_addr(&b, BOX_INDEX, AF_INET6, &ids->ip6, 128);
-		net_msg_neigh(&b, BOX_INDEX, AF_INET6, &gw6, ids->mac_router);
-		net_msg_route(&b, RTM_NEWROUTE, BOX_INDEX, AF_INET6, NULL, 0, &gw6);
+		net_msg_addr(&b, NET_BOX_INDEX, AF_INET6, &ids->ip6, 128);
+		net_msg_neigh(&b, NET_BOX_INDEX, AF_INET6, &gw6, ids->mac_router);
+		net_msg_route(&b, RTM_NEWROUTE, NET_BOX_INDEX, AF_INET6, NULL, 0, &gw6);
 	}
 	return nl_commit(&b, in, "set up the sandbox's end", err);
 }
@@ -210,7 +209,7 @@ static int link_box_sysctls(struct err *err)
 }
 
 int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, int *ret_netns,
-		  struct err *err)
+		  struct nl_sock *ret_in, struct err *err)
 {
 	auto_nl struct nl_sock in = NL_SOCK_INIT;
 	auto_close int netns = -1;
@@ -235,7 +234,35 @@ int net_link_make(struct net *n, struct nl_sock *rt, const struct net_ids *ids, 
 	if (link_box_side(n, &in, ids, err) < 0 || link_router_side(n, rt, ids, err) < 0)
 		return -1; /* the pair dies with the namespace */
 	*ret_netns = TAKE_FD(netns);
+	*ret_in = in;
+	in.fd = -1;
 	return 0;
+}
+
+bool net_link_sends(struct nl_sock *rt, int index)
+{
+	char buf[8192] __attribute__((aligned(8)));
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ifinfomsg *ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
+	const struct nlattr *attr;
+	ssize_t got;
+
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	nlh->nlmsg_seq = ++rt->seq;
+	ifi->ifi_index = index;
+	mnl_attr_put_u32(nlh, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+	if (send(rt->fd, buf, nlh->nlmsg_len, 0) < 0)
+		return false;
+	got = recv(rt->fd, buf, sizeof(buf), 0);
+	if (got <= 0 || !mnl_nlmsg_ok(nlh, (int)got) || nlh->nlmsg_type != RTM_NEWLINK)
+		return false;
+	mnl_attr_for_each(attr, nlh, sizeof(*ifi))
+	{
+		if (mnl_attr_get_type(attr) == IFLA_QDISC)
+			return strcmp(mnl_attr_get_str(attr), "noop") != 0;
+	}
+	return false;
 }
 
 struct slots {

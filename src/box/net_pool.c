@@ -68,6 +68,7 @@ void net_lease_fill(const struct net *n, const struct net_node *node, struct net
 struct maker {
 	struct net *n;
 	unsigned number;
+	unsigned nsettling;
 	struct nl_sock rt, nft;
 };
 
@@ -80,18 +81,21 @@ static struct net_node *lease_make(struct maker *m, struct err *err)
 
 	if (!node)
 		return (void)err_set(err, ERR_NOMEM, "out of memory"), NULL;
+	node->in.fd = -1;
 	if (net_slot_take(n, &slot, err) < 0)
 		return NULL;
 	pthread_mutex_lock(&n->lock);
 	n->making[m->number] = slot;
 	pthread_mutex_unlock(&n->lock);
 	net_ids(n, slot, &ids);
-	if (net_link_make(n, &m->rt, &ids, &node->netns, err) < 0)
+	if (net_link_make(n, &m->rt, &ids, &node->netns, &node->in, err) < 0)
 		return NULL;
 	if (net_elem_known(n, &m->nft, &ids, err) < 0) {
+		nl_close(&node->in);
 		close(node->netns);
 		return NULL;
 	}
+	node->dead_ms = clock_mono_ms() + NET_SETTLE_MS;
 	node->slot = slot;
 	return TAKE_PTR(node);
 }
@@ -107,18 +111,46 @@ static void maker_make(struct maker *m)
 	pthread_mutex_unlock(&n->lock);
 	node = lease_make(m, &err);
 	pthread_mutex_lock(&n->lock);
-	n->nmaking--;
 	n->making[m->number] = 0;
 	if (!node) {
+		n->nmaking--;
 		n->make_err = err;
 		n->make_failed_ms = clock_mono_ms();
 		return;
 	}
 	n->make_failed_ms = 0;
-	node->next = n->ready;
-	n->ready = node;
-	n->nready++;
-	pthread_cond_signal(&n->have);
+	node->next = n->settling[m->number];
+	n->settling[m->number] = node;
+	m->nsettling++;
+}
+
+/* Those that send become ready. Called and left with lock held, which is given up between. */
+static void maker_settle(struct maker *m)
+{
+	struct net *n = m->n;
+	struct net_node **pp = &n->settling[m->number];
+
+	while (*pp) {
+		struct net_node *node = *pp;
+		bool sends;
+
+		/* Only this maker changes its list; the lock is for those who read it. */
+		pthread_mutex_unlock(&n->lock);
+		sends = net_link_sends(&node->in, NET_BOX_INDEX) || clock_mono_ms() > node->dead_ms;
+		pthread_mutex_lock(&n->lock);
+		if (!sends) {
+			pp = &node->next;
+			continue;
+		}
+		*pp = node->next;
+		nl_close(&node->in);
+		node->next = n->ready;
+		n->ready = node;
+		n->nready++;
+		n->nmaking--;
+		m->nsettling--;
+		pthread_cond_signal(&n->have);
+	}
 }
 
 static bool maker_wanted(const struct net *n)
@@ -163,6 +195,15 @@ static void maker_chores(struct maker *m, int64_t *looked_ms)
 	pthread_mutex_lock(&n->lock);
 }
 
+static void maker_nap(struct net *n)
+{
+	const struct timespec nap = {.tv_nsec = NET_SETTLE_US * 1000L};
+
+	pthread_mutex_unlock(&n->lock);
+	nanosleep(&nap, NULL);
+	pthread_mutex_lock(&n->lock);
+}
+
 static void maker_loop(struct maker *m)
 {
 	struct net *n = m->n;
@@ -171,10 +212,13 @@ static void maker_loop(struct maker *m)
 
 	pthread_mutex_lock(&n->lock);
 	while (!n->stop) {
-		if (maker_wanted(n))
+		if (maker_wanted(n) && m->nsettling < NET_SETTLING)
 			maker_make(m);
+		else if (m->nsettling)
+			maker_nap(n);
 		else
 			cond_wait_ms(&n->want, &n->lock, maker_patience(n, first));
+		maker_settle(m);
 		if (first && clock_mono_ms() - ticked >= NET_TICK_MS) {
 			ticked = clock_mono_ms();
 			maker_chores(m, &looked);
@@ -234,6 +278,7 @@ static void list_free(struct net_node *p)
 
 		if (p->netns >= 0)
 			close(p->netns);
+		nl_close(&p->in);
 		free(p);
 		p = next;
 	}
@@ -251,7 +296,11 @@ void net_pool_stop(struct net *n)
 	pthread_mutex_lock(&n->nft_lock);
 	net_elem_forget(n, &n->nft, n->ready, NULL);
 	net_elem_forget(n, &n->nft, n->dead, NULL);
+	for (size_t i = 0; i < NET_MAKERS; i++)
+		net_elem_forget(n, &n->nft, n->settling[i], NULL);
 	pthread_mutex_unlock(&n->nft_lock);
+	for (size_t i = 0; i < NET_MAKERS; i++)
+		list_free(TAKE_PTR(n->settling[i]));
 	list_free(TAKE_PTR(n->ready));
 	list_free(TAKE_PTR(n->dead));
 	for (size_t i = 0; i < NET_BUCKETS; i++)

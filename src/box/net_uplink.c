@@ -22,7 +22,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/path.h"
 
 #define CLAIM_PARENT "/run/caisson"
@@ -284,10 +286,29 @@ static int uplink_router(void *arg, struct err *err)
 	return nl_commit(&b, &rt, "set up the uplink in the router", err);
 }
 
+/* The first packets of the first sandbox must not be the ones that are lost. */
+static int uplink_settle(void *arg, struct err *err)
+{
+	const struct timespec nap = {.tv_nsec = NET_SETTLE_US * 1000L};
+	int64_t deadline = clock_mono_ms() + NET_SETTLE_MS;
+	auto_nl struct nl_sock rt = NL_SOCK_INIT;
+	int index = (int)if_nametoindex(arg);
+
+	if (nl_open(&rt, NETLINK_ROUTE, err) < 0)
+		return -1;
+	while (!net_link_sends(&rt, index) && clock_mono_ms() < deadline)
+		nanosleep(&nap, NULL);
+	return 0;
+}
+
 int net_uplink_open(struct net *n, struct err *err)
 {
+	char name[IFNAMSIZ];
+
+	uplink_name(n, name);
 	if (uplink_pair(n, err) < 0 || net_in_ns(n->outside, uplink_outside, n, err) < 0 ||
-	    net_in_ns(n->router, uplink_router, n, err) < 0)
+	    net_in_ns(n->router, uplink_router, n, err) < 0 ||
+	    net_in_ns(n->outside, uplink_settle, name, err) < 0)
 		return -1;
 	n->up4 = n->up6 = -1;
 	net_uplink_look(n, &n->nft);

@@ -80,7 +80,7 @@ static void resolver_child(struct lab *l, const int dns[NET_DNS_FDS], int contro
 		.tcp = dns[1],
 		.refuse_udp = dns[2],
 		.refuse_tcp = dns[3],
-		.resolvers = getenv("CAISSON_TEST_RESOLVERS"),
+		.resolvers = l->resolvers ? l->resolvers : getenv("CAISSON_TEST_RESOLVERS"),
 	};
 	struct err err = {0};
 

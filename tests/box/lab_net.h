@@ -23,6 +23,7 @@ struct lab {
 	char run_dir[64];
 	struct net_config cfg;
 	struct net *net;
+	const char *resolvers; /* NULL: those of the fake internet */
 	pid_t resolver;
 	int resolver_control;
 };

@@ -405,7 +405,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(unprivileged_ports_and_ping_are_open_inside),
 	};
 
-	(void)argc;
 	lab_enter(argv);
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

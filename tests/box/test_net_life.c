@@ -443,7 +443,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(flows_of_one_sandbox_are_bounded),
 	};
 
-	(void)argc;
 	lab_enter(argv);
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
