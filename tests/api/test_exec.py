@@ -1,4 +1,7 @@
 """process/execute: output, codes, limits of time and size, and what hostile input comes to."""
+import glob
+import os
+import signal
 import socket
 import threading
 import time
@@ -55,6 +58,11 @@ def test_a6_timeout_kills_the_whole_tree(api, box):
         "timeout": 1})
     got = run(api, box, "ps -o args")["result"]
     assert "sleep 61" not in got, got
+
+
+def test_device_nodes_are_for_everybody(api, box):
+    got = run(api, box, "cd /dev && stat -c %a null zero full random urandom tty; echo x > null")
+    assert got == {"result": "666\n" * 6, "exitCode": 0}
 
 
 def test_background_process_does_not_hold_the_reply(api, box):
@@ -225,3 +233,39 @@ def test_directories_version_and_metrics(api, box):
     assert m["timestampUnix"] > 1700000000 and isinstance(m["cpuUsedPct"], (int, float))
     for key in ("memCache", "diskUsed", "diskFree"):
         assert type(m[key]) is int, key
+
+
+def init_pid(api, sandbox):
+    """The host's pid of a sandbox's init."""
+    for p in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(f"{p}/cgroup", encoding="ascii") as f:
+                if f"/caisson-{api.instance}/{sandbox}" not in f.read():
+                    continue
+            with open(f"{p}/status", encoding="utf-8") as f:
+                if any(line.startswith("NSpid:") and line.split()[-1] == "1" for line in f):
+                    return int(os.path.basename(p))
+        except OSError:
+            pass
+    raise AssertionError("no init")
+
+
+def test_e25_one_frozen_sandbox_harms_no_other(api, box, make):
+    sb = make()
+    pid = init_pid(api, sb["id"])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        frozen = []
+        t = threading.Thread(target=lambda: frozen.append(api.request(
+            "GET", f"/toolbox/{sb['id']}/files?path=/")))
+        t.start()
+        for _ in range(20):
+            began = time.monotonic()
+            assert run(api, box, "echo ok")["result"] == "ok\n"
+            assert any(x["id"] == sb["id"] for x in api.get("/sandbox")["items"])
+            assert time.monotonic() - began < 2
+        t.join(45)
+        assert frozen and frozen[0][0] in (408, 502, 503, 504), frozen
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert run(api, sb["id"], "echo back")["result"] == "back\n"

@@ -4,6 +4,7 @@ import json
 import shutil
 import tarfile
 import threading
+import time
 import uuid
 
 import pytest
@@ -315,3 +316,29 @@ def test_attached_exec_ends_with_its_client(api, box):
     wait_for(lambda: "777.5" in api.exec(box, "ps -o args")["result"])
     ws.close()
     wait_for(lambda: "sleep 777.5" not in api.exec(box, "ps -o args")["result"])
+
+
+def rss_kib(api):
+    with open(f"/proc/{api.pids()['api']}/status", encoding="ascii") as f:
+        return int(next(line for line in f if line.startswith("VmRSS")).split()[1])
+
+
+def test_a13_200_mb_of_output_streamed_with_flat_memory(api, box):
+    before, got = rss_kib(api), 0
+    ws = exec_ws(api, box, {"command": "head -c 200000000 /dev/zero | tr '\\0' x"})
+    while True:
+        op, data = ws.recv()
+        if op == 1:
+            break
+        got += len(data) - 1
+    assert got == 200000000 and json.loads(data)["exitCode"] == 0
+    assert rss_kib(api) < before + 16 * 1024
+
+
+def test_a25_reader_that_stops_stops_the_writer(api, box):
+    before = rss_kib(api)
+    ws = exec_ws(api, box, {"command": "exec yes 0123456789"})
+    time.sleep(2)
+    assert rss_kib(api) < before + 16 * 1024
+    ws.close()
+    wait_for(lambda: "yes 0123456789" not in api.exec(box, "ps -o args")["result"])
