@@ -93,8 +93,14 @@ static void reader_reply(struct runner_priv *r, uint32_t seq, uint16_t verb, str
 	free(body);
 }
 
+/*
+ * The event comes first: it ends the api process, and no call may return before that and be taken
+ * for a failed start or stop of a sandbox that the next runner adopts.
+ */
 static void reader_lost(struct runner_priv *r)
 {
+	if (r->ev.lost)
+		r->ev.lost(r->ev.arg);
 	pthread_mutex_lock(&r->lock);
 	r->lost = true;
 	for (struct priv_call *c = r->calls; c; c = c->next) {
@@ -103,8 +109,6 @@ static void reader_lost(struct runner_priv *r)
 	}
 	pthread_cond_broadcast(&r->cond);
 	pthread_mutex_unlock(&r->lock);
-	if (r->ev.lost)
-		r->ev.lost(r->ev.arg);
 }
 
 static void *reader_main(void *arg)
@@ -219,6 +223,7 @@ struct wire_out priv_begin(uint8_t *msg, size_t cap, struct priv_call *c, struct
 int priv_finish(struct runner_priv *r, struct priv_call *c, struct wire_out *o, int fd,
 		int64_t limit_ms, struct err *err)
 {
+	struct err sent = {0};
 	int rc;
 
 	if (o->overflow) {
@@ -228,10 +233,13 @@ int priv_finish(struct runner_priv *r, struct priv_call *c, struct wire_out *o, 
 	}
 	pthread_mutex_lock(&r->send_lock);
 	rc = fd_send(r->sock, o->p, o->len, &fd, fd >= 0 ? 1 : 0, clock_mono_ms() + PRIV_SEND_MS,
-		     err);
+		     &sent);
 	pthread_mutex_unlock(&r->send_lock);
-	if (rc == 0)
+	/* A send that finds nobody waits for the reader to say so, for the same reason. */
+	if (rc == 0 || sent.errnum == EPIPE || sent.errnum == ECONNRESET)
 		rc = call_wait(r, c, limit_ms, err);
+	else if (err)
+		*err = sent;
 	call_leave(r, c);
 	if (rc == 0 && c->verb == PRIV_ERR)
 		rc = call_error(c, err);
