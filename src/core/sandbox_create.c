@@ -171,10 +171,12 @@ int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
 		.hostname = host,
 	};
 	int64_t deadline = clock_mono_ms() + CORE_START_MAX_MS;
+	int64_t began = clock_mono_us(), started;
 
 	hostname_of(row->s.name, host);
 	if (c->run->ops->start(c->run, &rs, ret, err) < 0)
 		return err_wrap(err, "start");
+	started = clock_mono_us();
 	crash_at("start.after_box");
 	if (c->run->ops->agent_path(c->run, row->s.id, path, err) < 0 ||
 	    agent_hello(path, deadline, err) < 0) {
@@ -182,6 +184,8 @@ int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
 		c->run->ops->kill(c->run, row->s.id, NULL);
 		return err_wrap(err, "agent");
 	}
+	log_debug("box of %s: runner %lld us, agent %lld us", row->s.id,
+		  (long long)(started - began), (long long)(clock_mono_us() - started));
 	return 0;
 }
 

@@ -125,13 +125,12 @@ int sandbox_metrics(struct core *c, const struct caller *who, const char *id,
 	if (c->run->ops->agent_path(c->run, row.s.id, path, NULL) == 0) {
 		uint64_t total = 0, used = 0, avail = 0;
 
-		if (agent_statfs(path, "/", &total, &used, &avail, NULL) == 0) {
-			m.disk_used = used;
-			m.disk_free = avail;
-			if (!m.disk_total || total < m.disk_total)
-				m.disk_total = total;
+		/* What a sandbox has written isn't metered: free is what the host can still give
+		 * of the limit, and used is the rest of it. */
+		m.disk_free = m.disk_total;
+		if (agent_statfs(path, "/", &total, &used, &avail, NULL) == 0)
 			m.disk_free = MIN(avail, m.disk_total);
-		}
+		m.disk_used = m.disk_total - m.disk_free;
 	}
 	*ret = m;
 	return 0;
