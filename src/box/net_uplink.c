@@ -71,20 +71,48 @@ static bool claim_is_anothers(const struct net *n, const char *text)
 	return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
 }
 
-/* Returns the locked file, or -1 when the number is taken. */
-static int claim_try(struct net *n, unsigned number)
+/* The file of a number, locked, unless it belongs to a living or kept router of another. */
+static int claim_lock(const struct net *n, unsigned number, int create)
 {
-	char path[64], text[PATH_MAX] = "";
+	char path[64], text[PATH_MAX];
+	struct stat st;
 	auto_close int fd = -1;
 	ssize_t got;
 
 	snprintf(path, sizeof(path), CLAIM_DIR "/%u", number);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | create, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	/* Somebody may have removed it between the open and the lock. */
+	if (fstat(fd, &st) < 0 || st.st_nlink == 0)
 		return -1;
 	got = pread(fd, text, sizeof(text) - 1, 0);
 	text[got > 0 ? got : 0] = '\0';
-	if (claim_is_anothers(n, text))
+	return claim_is_anothers(n, text) ? -1 : TAKE_FD(fd);
+}
+
+/* Claims of instances that are dead for good: their files go. */
+static void claims_prune(const struct net *n)
+{
+	char path[64];
+
+	for (unsigned i = 0; i < NET_UPLINKS; i++) {
+		auto_close int fd = i == n->uplink ? -1 : claim_lock(n, i, 0);
+
+		if (fd < 0)
+			continue;
+		snprintf(path, sizeof(path), CLAIM_DIR "/%u", i);
+		unlink(path);
+	}
+}
+
+/* Returns the locked file, or -1 when the number is taken. */
+static int claim_try(struct net *n, unsigned number)
+{
+	char text[PATH_MAX + 2];
+	auto_close int fd = claim_lock(n, number, O_CREAT);
+
+	if (fd < 0)
 		return -1;
 	snprintf(text, sizeof(text), "%s\n", n->run_dir);
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)
@@ -108,6 +136,7 @@ int net_uplink_claim(struct net *n, struct err *err)
 		n->claim_fd = claim_try(n, n->uplink);
 		if (n->claim_fd < 0)
 			continue;
+		claims_prune(n);
 		snprintf(text, sizeof(text), "%u\n", n->uplink);
 		return path_write_at(dir, UPLINK_FILE, text, strlen(text), 0600, err);
 	}

@@ -46,6 +46,14 @@ void lab_enter(char **argv)
 	exit(1);
 }
 
+/* A failed test jumps out of its frame, so what it has open is noted here. */
+static struct {
+	struct net *net;
+	char run_dir[sizeof(((struct lab *)0)->run_dir)];
+	int control;
+	pid_t resolver;
+} opened = {.control = -1};
+
 void lab_open(struct lab *l)
 {
 	static char instance[9];
@@ -53,7 +61,8 @@ void lab_open(struct lab *l)
 
 	if (!l->run_dir[0]) {
 		id_hex(instance, 4);
-		snprintf(l->run_dir, sizeof(l->run_dir), "/tmp/caisson-net-%s", instance);
+		snprintf(l->run_dir, sizeof(l->run_dir), "%s/%s", getenv("CAISSON_TEST_DIR"),
+			 instance);
 		l->cfg.instance = instance;
 		l->cfg.run_dir = l->run_dir;
 		l->cfg.uplink_netns = getenv("CAISSON_TEST_UPLINK");
@@ -62,14 +71,40 @@ void lab_open(struct lab *l)
 	l->net = net_open(&l->cfg, &err);
 	if (!l->net)
 		fail_msg("net_open: %s", err.msg);
+	opened.net = l->net;
+	memcpy(opened.run_dir, l->run_dir, sizeof(opened.run_dir));
+}
+
+void lab_keep(struct lab *l)
+{
+	opened.net = NULL;
+	net_close(l->net, true);
+	l->net = NULL;
 }
 
 void lab_close(struct lab *l)
 {
 	lab_resolver_stop(l);
+	opened.net = NULL;
 	net_close(l->net, false);
 	l->net = NULL;
 	rmdir(l->run_dir);
+}
+
+int lab_teardown(void **state)
+{
+	(void)state;
+	if (opened.control >= 0) {
+		close(opened.control);
+		waitpid(opened.resolver, NULL, 0);
+		opened.control = -1;
+	}
+	if (opened.net) {
+		net_close(opened.net, false);
+		rmdir(opened.run_dir);
+		opened.net = NULL;
+	}
+	return 0;
 }
 
 static void resolver_child(struct lab *l, const int dns[NET_DNS_FDS], int control)
@@ -108,7 +143,8 @@ void lab_resolver_start(struct lab *l)
 		resolver_child(l, dns, pair[1]);
 	}
 	close(pair[1]);
-	l->resolver_control = pair[0];
+	l->resolver_control = opened.control = pair[0];
+	opened.resolver = l->resolver;
 }
 
 void lab_resolver_stop(struct lab *l)
@@ -119,7 +155,7 @@ void lab_resolver_stop(struct lab *l)
 		return;
 	/* The end of the control socket ends it: nothing else is sent. */
 	close(l->resolver_control);
-	l->resolver_control = -1;
+	l->resolver_control = opened.control = -1;
 	waitpid(l->resolver, &status, 0);
 	assert_int_equal(status, 0);
 }

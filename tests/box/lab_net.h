@@ -31,6 +31,10 @@ struct lab {
 /* Opens a network with a run directory and an instance of its own. */
 void lab_open(struct lab *l);
 void lab_close(struct lab *l);
+void lab_keep(struct lab *l); /* closes as a restarting daemon does */
+/* Teardown of every test: closes what a failed one left open. */
+int lab_teardown(void **state);
+#define lab_test(fn) cmocka_unit_test_teardown(fn, lab_teardown)
 void lab_resolver_start(struct lab *l);
 void lab_resolver_stop(struct lab *l);
 

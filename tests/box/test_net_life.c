@@ -107,7 +107,7 @@ static void restart_adopts_and_flows_live_on(void **state)
 	other = holder_ready(lost.netns);
 	fd = lab_connect(kept.netns, LAB_WEB4, 7);
 	assert_true(lab_echo(fd, "before"));
-	net_close(lab.net, true);
+	lab_keep(&lab);
 	assert_true(lab_echo(fd, "nobody at home"));
 
 	lab_open(&lab);
@@ -139,7 +139,7 @@ static void adoption_refuses_a_process_of_another_network(void **state)
 	claim(lab.net, 0, &a);
 	claim(lab.net, 0, &b);
 	pid = holder_ready(a.netns);
-	net_close(lab.net, true);
+	lab_keep(&lab);
 	lab_open(&lab);
 	assert_int_equal(net_adopt(lab.net, b.slot, pid, 0, &got, &err), -1);
 	assert_int_equal(err.code, ERR_CONFLICT);
@@ -195,7 +195,7 @@ static void killed_daemon_leaves_an_adoptable_router(void **state)
 	(void)state;
 	/* The first open and close only choose the instance. */
 	lab_open(&lab);
-	net_close(lab.net, false);
+	lab_close(&lab);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	assert_int_equal(pipe(pipefd), 0);
 	pid = fork();
@@ -388,7 +388,7 @@ static void operator_exception_opens_just_that_range(void **state)
 	assert_int_equal(lab_try(l.netns, "10.1.2.3", 80, true, NULL), 0);
 	assert_int_equal(lab_try(l.netns, "fd12:3456::1", 80, true, NULL), 0);
 	assert_int_equal(lab_try(l.netns, "172.16.5.5", 80, true, NULL), ECONNREFUSED);
-	net_close(lab.net, true);
+	lab_keep(&lab);
 	lab.cfg.allow_ranges = "10.1.2.0/33";
 	assert_null(net_open(&lab.cfg, &err));
 	assert_int_equal(err.code, ERR_INVALID);
@@ -432,15 +432,15 @@ static void flows_of_one_sandbox_are_bounded(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(restart_adopts_and_flows_live_on),
-		cmocka_unit_test(adoption_refuses_a_process_of_another_network),
-		cmocka_unit_test(killed_daemon_leaves_an_adoptable_router),
-		cmocka_unit_test(claim_from_the_pool_takes_microseconds),
-		cmocka_unit_test(burst_of_a_hundred_succeeds),
-		cmocka_unit_test(d31_thousand_claims_and_releases_leave_nothing),
-		cmocka_unit_test(d20_host_without_forwarding_fails_fast),
-		cmocka_unit_test(operator_exception_opens_just_that_range),
-		cmocka_unit_test(flows_of_one_sandbox_are_bounded),
+		lab_test(restart_adopts_and_flows_live_on),
+		lab_test(adoption_refuses_a_process_of_another_network),
+		lab_test(killed_daemon_leaves_an_adoptable_router),
+		lab_test(claim_from_the_pool_takes_microseconds),
+		lab_test(burst_of_a_hundred_succeeds),
+		lab_test(d31_thousand_claims_and_releases_leave_nothing),
+		lab_test(d20_host_without_forwarding_fails_fast),
+		lab_test(operator_exception_opens_just_that_range),
+		lab_test(flows_of_one_sandbox_are_bounded),
 	};
 
 	lab_enter(argv);

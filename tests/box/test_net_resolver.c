@@ -214,7 +214,7 @@ static void new_daemon_gets_the_address_of_a_dying_resolver(void **state)
 	old = lab.resolver_control;
 	old_pid = lab.resolver;
 	lab.resolver_control = -1;
-	net_close(lab.net, true);
+	lab_keep(&lab);
 	lab_open(&lab);
 	close(old);
 	lab_resolver_start(&lab);
@@ -228,13 +228,13 @@ static void new_daemon_gets_the_address_of_a_dying_resolver(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(dead_upstream_costs_nothing),
-		cmocka_unit_test(without_upstream_the_answer_is_servfail),
-		cmocka_unit_test(forged_replies_are_ignored),
-		cmocka_unit_test(flood_of_one_sandbox_leaves_others_their_resolver),
-		cmocka_unit_test(idle_tcp_clients_of_one_sandbox_leave_others_room),
-		cmocka_unit_test(restarted_resolver_serves_on_the_same_sockets),
-		cmocka_unit_test(new_daemon_gets_the_address_of_a_dying_resolver),
+		lab_test(dead_upstream_costs_nothing),
+		lab_test(without_upstream_the_answer_is_servfail),
+		lab_test(forged_replies_are_ignored),
+		lab_test(flood_of_one_sandbox_leaves_others_their_resolver),
+		lab_test(idle_tcp_clients_of_one_sandbox_leave_others_room),
+		lab_test(restarted_resolver_serves_on_the_same_sockets),
+		lab_test(new_daemon_gets_the_address_of_a_dying_resolver),
 	};
 
 	lab_enter(argv);

@@ -8,6 +8,7 @@ runs COMMAND (in the caller's namespaces) with these set in its environment:
     CAISSON_TEST_UPLINK   path of the namespace that plays the host (for --uplink-netns)
     CAISSON_TEST_INET     path of the namespace that plays the internet
     CAISSON_TEST_RESOLVERS  upstream resolvers that exist there (for --resolvers)
+    CAISSON_TEST_DIR      a directory that is emptied and removed at the end, mounts included
     CAISSON_TEST_LOG      file with a line for every name asked and every datagram to port 9
 
 The host has an ordinary public address on each family and a default route to the internet, which
@@ -235,6 +236,13 @@ def setup(host, inet, v6, forward):
         }}""")
 
 
+def unmount_below(top):
+    with open("/proc/self/mounts") as f:
+        points = [line.split()[1] for line in f]
+    for point in reversed([p for p in points if p.startswith(top + "/")]):
+        subprocess.run(["umount", "-l", point], check=False)
+
+
 def main():
     parser = argparse.ArgumentParser(description="run a command beside a fake internet")
     parser.add_argument("--no-v6", action="store_true")
@@ -258,6 +266,7 @@ def main():
                 space.go()
             env = dict(os.environ, CAISSON_TEST_UPLINK=spaces[0].path,
                        CAISSON_TEST_INET=spaces[1].path, CAISSON_TEST_LOG=log,
+                       CAISSON_TEST_DIR=tmp,
                        CAISSON_TEST_RESOLVERS=DNS4)
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
             child = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)
@@ -270,6 +279,7 @@ def main():
         finally:
             for space in spaces:
                 space.end()
+            unmount_below(tmp)
     sys.exit(code if code >= 0 else 128 - code)
 
 
