@@ -2,6 +2,7 @@
 import io
 import json
 import shutil
+import sqlite3
 import tarfile
 import threading
 import time
@@ -342,3 +343,56 @@ def test_a25_reader_that_stops_stops_the_writer(api, box):
     assert rss_kib(api) < before + 16 * 1024
     ws.close()
     wait_for(lambda: "yes 0123456789" not in api.exec(box, "ps -o args")["result"])
+
+
+# ---- audit ----
+
+def audit(api, where, *values):
+    db = sqlite3.connect(f"file:{api.data_dir}/api/caisson.db?mode=ro", uri=True)
+    db.row_factory = sqlite3.Row
+    try:
+        return [dict(r) for r in db.execute(f"SELECT * FROM audit WHERE {where}", values)]
+    finally:
+        db.close()
+
+
+def test_every_mutating_call_leaves_an_audit_row(api):
+    head = {"User-Agent": "audit-test/1", "X-Daytona-Source": "sdk-test"}
+    sb = api.post("/sandbox", {"autoStopInterval": 0}, headers=head)["id"]
+    calls = [
+        ("POST", f"/sandbox/{sb}/autostop/5", None, "set_auto_stop_interval", 200),
+        ("PUT", f"/sandbox/{sb}/labels", {"labels": {}}, "replace_labels", 200),
+        ("POST", f"/sandbox/{sb}/public/true", None, "update_public_status", 200),
+        ("POST", f"/toolbox/{sb}/process/execute", {"command": "true"}, "toolbox_execute_command",
+         200),
+        ("POST", f"/toolbox/{sb}/process/execute", {"command": ""}, "toolbox_execute_command", 400),
+        ("POST", f"/toolbox/{sb}/files/upload-v2?path=/tmp/a", b"x", "toolbox_upload_file", 200),
+        ("DELETE", f"/toolbox/{sb}/files?path=/nope", None, "toolbox_delete_file", 404),
+        ("POST", f"/sandbox/{sb}/stop", None, "stop", 200),
+        ("POST", f"/sandbox/{sb}/start", None, "start", 200),
+        ("DELETE", f"/sandbox/{sb}", None, "delete", 200),
+    ]
+    for method, path, body, _, want in calls:
+        status, reply = api.request(method, path, body, headers=head)
+        assert status == want, (path, reply)
+    rows = wait_for(lambda: (lambda r: len(r) == len(calls) + 1 and r)(
+        audit(api, "target_id = ? ORDER BY id", sb)))
+    assert [(r["action"], r["status"]) for r in rows] == [("create", 200)] + [
+        (action, status) for _, _, _, action, status in calls]
+    for r in rows:
+        assert r["target_type"] == "sandbox" and r["address"] == "127.0.0.1", r
+        assert r["user_agent"] == "audit-test/1" and r["source"] == "sdk-test", r
+        assert r["key_name"] and r["user_id"] and r["org_id"] and r["key_suffix"], r
+        assert bool(r["error"]) == (r["status"] >= 400), r
+    assert api.key not in json.dumps(rows)
+    api.get(f"/sandbox?labels=%7B%22none%22%3A%22x%22%7D")
+    assert not audit(api, "action LIKE '%get%' OR action LIKE '%list%'")
+
+
+def test_refused_permission_is_audited(api):
+    made = api.post("/api-keys", {"name": "audited", "permissions": []})
+    refused(api, 403, "POST", "/sandbox", {}, headers={"Authorization": f"Bearer {made['value']}"})
+    rows = wait_for(lambda: audit(api, "key_name = ? AND action = 'create'", "audited"))
+    assert rows[0]["status"] == 403
+    assert audit(api, "action = 'create' AND target_type = 'api_key' AND target_id = ?", "audited")
+    api.request("DELETE", "/api-keys/audited")
