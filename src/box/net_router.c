@@ -66,6 +66,8 @@ static const struct {
 	{"ipv6/conf/default/addr_gen_mode", "1", true, true},
 	{"ipv6/conf/all/accept_redirects", "0", true, true},
 	{"ipv6/conf/default/accept_redirects", "0", true, true},
+	/* Windows are the ends' business; a packet taken for invalid would only be lost. */
+	{"netfilter/nf_conntrack_tcp_be_liberal", "1", false, false},
 	/* A day instead of five: dead leases' flows are flushed, this is for what was forgotten. */
 	{"netfilter/nf_conntrack_tcp_timeout_established", "86400", false, false},
 };
