@@ -4,7 +4,7 @@ import random
 import time
 
 from crashlib import NETWORK, Book, Worker, restart, verdict, wait_up
-from leftovers import census
+from leftovers import steady
 
 ROLES = (("api",), ("runner",), ("api", "runner"))
 
@@ -25,7 +25,7 @@ def test_e16_random_kills_lose_nothing_and_leave_nothing(daemon, soak):
     rng = random.Random(seed)
     print(f"seed {seed}")
     daemon.start()
-    before = census(daemon)
+    before = steady(daemon)
     book = Book()
     witness = daemon.create(autoStopInterval=0)
     book.created(witness)
@@ -50,7 +50,7 @@ def test_idempotency_key_gives_one_sandbox_over_a_crash(daemon, soak):
     rounds = 50 if soak else 8
     rng = random.Random(7)
     daemon.start()
-    before = census(daemon)
+    before = steady(daemon)
     for i in range(rounds):
         body = {"name": f"once-{i}", "autoStopInterval": 0}
         head = {"Idempotency-Key": f"key-{i}"}
@@ -88,7 +88,7 @@ def test_e5_hundred_creates_at_once_leave_no_orphan(daemon, soak):
     """Half of the clients hang up before the answer; each sandbox is whole or gone."""
     n = 200 if soak else 60
     daemon.start()
-    before = census(daemon)
+    before = steady(daemon)
     conns = []
     for i in range(n):
         c = daemon.connect()
@@ -109,7 +109,7 @@ def test_e5_hundred_creates_at_once_leave_no_orphan(daemon, soak):
 
 def test_restart_adopts_what_lives(daemon):
     daemon.start()
-    before = census(daemon)
+    before = steady(daemon)
     book = Book()
     boxes = [daemon.create(autoStopInterval=0) for _ in range(5)]
     lives = {}

@@ -137,6 +137,19 @@ def census(d):
     }
 
 
+def steady(d, seconds=15):
+    """A census that does not change any more: the pools are full."""
+    deadline = time.monotonic() + seconds
+    last = census(d)
+    while time.monotonic() < deadline:
+        time.sleep(0.4)
+        now = census(d)
+        if now == last:
+            break
+        last = now
+    return last
+
+
 # Pools breathe: a few links and the descriptors that belong to them may differ.
 SLACK = {"router links": 4, "descriptors": 24, "nft elements": 8}
 
