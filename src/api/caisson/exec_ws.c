@@ -37,7 +37,7 @@ struct attach {
 	bool tty;
 	struct buf input; /* taken from the client, not yet by the process */
 	bool eof;	  /* close stdin once input is written */
-	int64_t deadline_ms;
+	int64_t deadline_ms, ping_ms;
 	bool timed_out, exited;
 	struct agent_exit exit;
 	char chunk[CHUNK + 1]; /* channel byte and output */
@@ -183,6 +183,17 @@ static int attach_drain(struct attach *a, struct err *err)
 	return 0;
 }
 
+static void attach_ping(struct attach *a)
+{
+	struct err ignored = {0};
+	int64_t now = clock_mono_ms();
+
+	if (now < a->ping_ms)
+		return;
+	a->ping_ms = now + PING_MS;
+	http_ws_send(a->ws, WS_PING, "", 0, now + START_MS, &ignored);
+}
+
 static void attach_expire(struct attach *a)
 {
 	struct err ignored = {0};
@@ -220,6 +231,7 @@ static int attach_step(struct attach *a, struct err *err)
 		return err_set(err, ERR_CANCELLED, "the client hung up");
 	if (http_stopping(a->ws))
 		return err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
+	attach_ping(a);
 	attach_expire(a);
 	while (!a->input.len && (r = attach_recv(a, err)) != 0)
 		if (r < 0)
@@ -280,6 +292,7 @@ static int attach_open(struct attach *a, const struct exec_start *s, struct err 
 		return -1;
 	a->proc = exec_proc(a->handle);
 	a->tty = s->tty;
+	a->ping_ms = clock_mono_ms() + PING_MS;
 	if (spec.timeout_ms)
 		a->deadline_ms = clock_mono_ms() + spec.timeout_ms;
 	return 0;
