@@ -257,6 +257,14 @@ int lab_connect(int netns, const char *ip, int port)
 	return -1;
 }
 
+int lab_datagram(int netns, const char *ip, int port)
+{
+	int e, fd = open_to(netns, ip, port, false, &e);
+
+	send(fd, "x", 1, MSG_NOSIGNAL);
+	return fd;
+}
+
 int lab_listen(int netns, const char *ip, int port)
 {
 	struct sockaddr_storage at;
@@ -421,5 +429,35 @@ int lab_fds(void)
 	while (readdir(d))
 		n++;
 	closedir(d);
+	return n;
+}
+
+static void *flows_thread(void *arg)
+{
+	const struct lab *l = ((void **)arg)[0];
+	long *ret = ((void **)arg)[1];
+	char path[128], text[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/router.ns", l->run_dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (setns(fd, CLONE_NEWNET) == 0) {
+		close(fd);
+		fd = open("/proc/sys/net/netfilter/nf_conntrack_count", O_RDONLY | O_CLOEXEC);
+		if (read(fd, text, sizeof(text) - 1) > 0)
+			*ret = strtol(text, NULL, 10);
+	}
+	close(fd);
+	return NULL;
+}
+
+long lab_flows(const struct lab *l)
+{
+	long n = -1;
+	void *arg[2] = {(void *)l, &n};
+	pthread_t t;
+
+	assert_int_equal(pthread_create(&t, NULL, flows_thread, arg), 0);
+	pthread_join(t, NULL);
 	return n;
 }

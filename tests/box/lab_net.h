@@ -44,6 +44,8 @@ int lab_socket(int netns, int family, int type, int protocol);
 int lab_try(int netns, const char *ip, int port, bool tcp, int64_t *ret_us);
 /* A connected TCP socket or -1. */
 int lab_connect(int netns, const char *ip, int port);
+/* A socket that has sent one datagram. */
+int lab_datagram(int netns, const char *ip, int port);
 /* A socket listening on ip:port in netns. */
 int lab_listen(int netns, const char *ip, int port);
 /* Sends text and reads the echo within LAB_WAIT_MS. */
@@ -67,5 +69,7 @@ int lab_logged(const char *text);
 /* Run argv in a namespace (path); returns its exit code. */
 int lab_run(const char *netns, const char *const *argv);
 int lab_fds(void);
+/* Tracked connections in the router. */
+long lab_flows(const struct lab *l);
 
 #endif

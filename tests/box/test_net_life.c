@@ -402,30 +402,63 @@ static void operator_exception_opens_just_that_range(void **state)
 	close(l.netns);
 }
 
-/* One sandbox that opens everything it can leaves room for its neighbours. */
+/* The same without a default route outside: no packet could come back. */
+static void uplink_without_default_route_fails_fast(void **state)
+{
+	static const char *const del[] = {"ip", "route", "del", "default", NULL};
+	static const char *const add[] = {"ip",	 "route",	 "add", "default",
+					  "via", "93.184.215.1", NULL};
+	const char *uplink = getenv("CAISSON_TEST_UPLINK");
+	struct lab lab = {0};
+	struct net_lease l;
+	int64_t us;
+	int e;
+
+	(void)state;
+	assert_int_equal(lab_run(uplink, del), 0);
+	lab_open(&lab);
+	claim(lab.net, 0, &l);
+	e = lab_try(l.netns, LAB_WEB4, 80, true, &us);
+	assert_int_equal(lab_run(uplink, add), 0);
+	assert_int_equal(e, ECONNREFUSED);
+	assert_true(us < LAB_FAST_US);
+	net_release(lab.net, &l);
+	lab_close(&lab);
+}
+
+/* One sandbox that opens all it can is stopped at its budget; its neighbour notices nothing. */
 static void flows_of_one_sandbox_are_bounded(void **state)
 {
 	struct lab lab = {0};
 	struct net_lease a, b;
-	static int fd[3000];
-	int refused = 0;
+	static int fd[6000];
+	int64_t end;
+	int opened = 0;
 
 	(void)state;
 	lab_open(&lab);
 	claim(lab.net, 0, &a);
 	claim(lab.net, 0, &b);
+	memset(fd, -1, sizeof(fd));
+	/* Datagrams: each new port is a flow, and none waits. */
 	for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
-		fd[i] = lab_connect(a.netns, LAB_WEB4, 80);
-		if (fd[i] < 0 && ++refused > 0)
-			break;
+		fd[i] = lab_datagram(a.netns, LAB_WEB4, 7);
+		if (i % 1000 == 999)
+			poll(NULL, 0, 1000);
+		opened++;
 	}
+	assert_int_equal(opened, ARRAY_LEN(fd));
+	assert_in_range(lab_flows(&lab), 3000, 4200);
 	assert_int_equal(lab_try(b.netns, LAB_WEB4, 80, true, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
-		if (fd[i] > 0)
-			close(fd[i]);
+		close(fd[i]);
 	net_release(lab.net, &a);
 	net_release(lab.net, &b);
 	wait_clean(lab.net);
+	end = clock_mono_ms() + LAB_WAIT_MS;
+	while (lab_flows(&lab) > 0 && clock_mono_ms() < end)
+		poll(NULL, 0, 20);
+	assert_int_equal(lab_flows(&lab), 0); /* a released lease's flows are forgotten */
 	lab_close(&lab);
 }
 
@@ -440,6 +473,7 @@ int main(int argc, char **argv)
 		lab_test(d31_thousand_claims_and_releases_leave_nothing),
 		lab_test(d20_host_without_forwarding_fails_fast),
 		lab_test(operator_exception_opens_just_that_range),
+		lab_test(uplink_without_default_route_fails_fast),
 		lab_test(flows_of_one_sandbox_are_bounded),
 	};
 
