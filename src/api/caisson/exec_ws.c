@@ -25,6 +25,7 @@
 #define CHUNK	     (64 << 10)
 #define DRAIN_MAX    (1 << 20) /* more than a pipe or terminal holds */
 #define TTY_DRAIN_MS 100       /* the kernel moves a terminal's last bytes behind the exit's back */
+#define PING_MS	     30000     /* keeps what lies between from forgetting a quiet connection */
 #define TICK_MS	     1000      /* how often the end of the server is looked for */
 
 struct attach {
