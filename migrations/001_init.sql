@@ -69,7 +69,8 @@ CREATE INDEX snapshot_general ON snapshot (name) WHERE general = 1;
 CREATE INDEX snapshot_image ON snapshot (image);
 
 -- org_id is '' while a sandbox is parked in the warm pool (warm = 1). Names are unique in an
--- organization; a deleted sandbox is renamed, so its name is free at once.
+-- organization; a sandbox being deleted is renamed, so its name is free at once. Of a destroyed one
+-- no row is left.
 CREATE TABLE sandbox (
 	id TEXT PRIMARY KEY,
 	org_id TEXT NOT NULL,

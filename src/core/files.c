@@ -8,6 +8,9 @@
 
 #include "core/exec.h"
 
+#define LOST_LOOKS    5
+#define LOST_PAUSE_MS 20
+
 struct file_at {
 	struct sandbox_row row;
 	char agent[108];
@@ -87,14 +90,22 @@ int path_of(struct core *c, const struct sandbox_row *row, const char *agent, co
 
 int agent_failed(struct core *c, const struct caller *who, const char *id, struct err *err)
 {
-	auto_row struct sandbox_row row = {0};
 	struct err why = {0};
 
-	/* An error that came from inside is the answer; a lost agent may mean a lost sandbox. */
+	/* An error that came from inside is the answer; a lost agent may mean a lost sandbox, and
+	 * the news of that may be a moment behind. */
 	if (err && err->code != ERR_AGENT && err->code != ERR_UNAVAILABLE && err->code != ERR_GONE)
 		return -1;
-	if (row_started(c, who, id, &row, &why) < 0 && err)
-		*err = why;
+	for (int i = 0; i < LOST_LOOKS; i++) {
+		auto_row struct sandbox_row row = {0};
+
+		if (row_started(c, who, id, &row, &why) < 0) {
+			if (err)
+				*err = why;
+			return -1;
+		}
+		usleep(LOST_PAUSE_MS * 1000);
+	}
 	return -1;
 }
 

@@ -59,6 +59,7 @@ static void pool_push(struct pool *p, struct job *j)
 	j->next = NULL;
 	*p->ready_tail = j;
 	p->ready_tail = &j->next;
+	p->nready++;
 }
 
 static void pool_push_late(struct pool *p, struct job *j)
@@ -91,6 +92,7 @@ static struct job *pool_pop(struct pool *p)
 
 	if (!j)
 		return NULL;
+	p->nready--;
 	p->ready = j->next;
 	if (!p->ready)
 		p->ready_tail = &p->ready;
@@ -159,9 +161,12 @@ void pool_submit(struct pool *p, struct job *j, int64_t delay_ms)
 		pool_push_late(p, j);
 	else
 		pool_push(p, j);
+	/* An idle thread that was signalled counts as idle until it runs: one more job than idle
+	 * threads needs one more thread, or it would wait behind whatever the first one does. */
 	if (p->idle)
 		pthread_cond_signal(&p->work);
-	else if (p->threads < p->max && pool_thread_add(p) != 0 && p->threads == 0)
+	if (MAX(p->nready, 1u) > p->idle && p->threads < p->max && pool_thread_add(p) != 0 &&
+	    p->threads == 0)
 		own = pool_pop(p);
 	pthread_mutex_unlock(&p->lock);
 	if (own)

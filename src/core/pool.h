@@ -24,7 +24,7 @@ struct pool {
 	pthread_cond_t work, quiet;
 	struct job *ready, **ready_tail; /* first in, first out */
 	struct job *late;		 /* sorted by due_ms */
-	unsigned threads, idle, max;
+	unsigned nready, threads, idle, max;
 	bool stop;
 };
 

@@ -8,6 +8,7 @@
 #include "core/int.h"
 
 #define ARCHIVE_MAX_MIN 43200 /* what 0 stands for */
+#define ENV_TRIES	64
 
 static int row_again(struct core *c, const struct caller *who, int done, const char *id,
 		     struct sandbox *ret, struct err *err)
@@ -102,29 +103,43 @@ int sandbox_touch(struct core *c, const struct caller *who, const char *id_or_na
 	return 0;
 }
 
+/* One try: 1 done, 0 when somebody else changed the environment meanwhile. */
+static int env_change(struct core *c, const char *id, const struct kv *was, const struct kv *set,
+		      const char *const *unset, size_t nunset, struct kv *env, struct err *err)
+{
+	if (kv_copy(env, was, err) < 0)
+		return -1;
+	for (size_t i = 0; i < nunset; i++)
+		kv_unset(env, unset[i]);
+	if (set && kv_merge(env, set, err) < 0)
+		return -1;
+	/* The whole map, so that many small additions stay below the bounds too. */
+	if (valid_env("env", env, err) < 0)
+		return -1;
+	if (!set && !nunset)
+		return 1;
+	return store_sandbox_env(c->st, id, was, env, clock_wall_ms(), err);
+}
+
 int sandbox_env(struct core *c, const struct caller *who, const char *id, const struct kv *set,
 		const char *const *unset, size_t nunset, struct kv *ret, struct err *err)
 {
-	auto_row struct sandbox_row row = {0};
 	auto_kv struct kv env = {0};
-	int done;
+	int done = 0;
 
-	if (row_live(c, who, id, &row, err) < 0 || kv_copy(&env, &row.s.env, err) < 0)
-		return -1;
-	for (size_t i = 0; i < nunset; i++)
-		kv_unset(&env, unset[i]);
-	if (set && kv_merge(&env, set, err) < 0)
-		return -1;
-	/* The whole map, so that many small additions stay below the bounds too. */
-	if (valid_env("env", &env, err) < 0)
-		return -1;
-	if (set || nunset) {
-		done = store_sandbox_env(c->st, row.s.id, &env, clock_wall_ms(), err);
-		if (done <= 0)
-			return done < 0 ? -1
-					: err_set(err, ERR_NOT_FOUND, "sandbox %s not found", id);
+	for (int i = 0; done == 0 && i < ENV_TRIES; i++) {
+		auto_row struct sandbox_row row = {0};
+
+		if (row_live(c, who, id, &row, err) < 0)
+			return -1;
+		done = env_change(c, row.s.id, &row.s.env, set, unset, nunset, &env, err);
+		if (done > 0)
+			slot_touch(c, row.s.id);
 	}
-	slot_touch(c, row.s.id);
+	if (done <= 0)
+		return done < 0 ? -1
+				: err_set(err, ERR_CONFLICT,
+					  "env: changed by others all the time; try again");
 	if (ret) {
 		*ret = env;
 		env = (struct kv){0};

@@ -75,7 +75,7 @@ int store_sandbox_insert(struct store *s, const struct sandbox_row *row,
 int store_sandbox_claim(struct store *s, const struct sandbox_row *row,
 			const struct store_idem *idem, char ret_id[ID_LEN], struct err *err);
 
-/* By id, then by name, in org; org NULL: any, by id only. Destroyed rows are not found. */
+/* By id, then by name, in org; org NULL: any, by id only. */
 int store_sandbox_get(struct store *s, const char *org, const char *id_or_name,
 		      struct sandbox_row *ret, struct err *err);
 
@@ -88,14 +88,16 @@ struct store_edge {
 	const char *ip4, *ip6; /* NULL keeps */
 	int64_t now_ms;
 };
-/* 1 moved, 0 when the state was not from. To SB_DESTROYING also renames. */
+/* 1 moved, 0 when the state was not from. To SB_DESTROYING also renames, to SB_DESTROYED (from
+ * SB_DESTROYING) removes the row. */
 int store_sandbox_edge(struct store *s, const struct store_edge *e, struct err *err);
 
 /* Setters on live rows: 1 done, 0 no such row. */
 int store_sandbox_labels(struct store *s, const char *id, const struct kv *labels, int64_t now_ms,
 			 struct err *err);
-int store_sandbox_env(struct store *s, const char *id, const struct kv *env, int64_t now_ms,
-		      struct err *err);
+/* 0 also when the environment is no longer was: read it again. */
+int store_sandbox_env(struct store *s, const char *id, const struct kv *was, const struct kv *env,
+		      int64_t now_ms, struct err *err);
 int store_sandbox_public(struct store *s, const char *id, bool on, int64_t now_ms, struct err *err);
 /* value: minutes; for TIMER_TTL wall ms of the end. */
 int store_sandbox_timer(struct store *s, const char *id, enum sandbox_timer t, int64_t value,
@@ -106,7 +108,7 @@ int store_sandbox_touch(struct store *s, const char *id, int64_t active_ms, stru
 int store_sandbox_list(struct store *s, const char *org, const struct sandbox_query *q,
 		       struct sandbox_page *ret, struct err *err);
 
-/* One row of the walk of recovery: everything that is not destroyed. */
+/* One row of the walk of recovery. */
 struct store_brief {
 	char id[ID_LEN];
 	enum sandbox_state state;
@@ -144,7 +146,7 @@ int store_event_add(struct store *s, const char *sandbox, const char *kind, cons
 /* Rows of a sandbox's events of one kind (NULL: all). */
 int store_event_count(struct store *s, const char *sandbox, const char *kind, unsigned *ret_n,
 		      struct err *err);
-/* Drop destroyed sandboxes, idempotency records and events from before their horizon. */
+/* Drop idempotency records and events from before their horizon. */
 int store_age(struct store *s, int64_t now_ms, struct err *err);
 
 /* ---- for tests ---- */

@@ -3,9 +3,8 @@
  */
 #include "store/store_int.h"
 
-#define AGE_DESTROYED_MS (24ll * 3600 * 1000) /* replays of an idempotency key find the row */
-#define AGE_IDEM_MS	 (24ll * 3600 * 1000)
-#define AGE_EVENT_MS	 (7ll * 24 * 3600 * 1000)
+#define AGE_IDEM_MS  (24ll * 3600 * 1000)
+#define AGE_EVENT_MS (7ll * 24 * 3600 * 1000)
 
 int store_event_add(struct store *s, const char *sandbox, const char *kind, const char *text,
 		    int64_t now_ms, struct err *err)
@@ -45,7 +44,6 @@ int store_age(struct store *s, int64_t now_ms, struct err *err)
 		int64_t age_ms;
 	} table[] = {
 		{ST_IDEM_AGE, AGE_IDEM_MS},
-		{ST_SANDBOX_AGE, AGE_DESTROYED_MS},
 		{ST_EVENT_AGE, AGE_EVENT_MS},
 	};
 	int rc = 0;

@@ -14,7 +14,6 @@
 #define LIST_RARE      400 /* sandboxes of a label worth sorting */
 #define LIST_TEXT_MAX  65536
 #define LIST_STATES    ((1u << SB_STATE_MAX) - 1)
-#define LIST_LIVE      (LIST_STATES & ~(1u << SB_DESTROYED))
 #define CURSOR_VERSION "1"
 
 /* The first statement of each order; descending, then ascending; by organization, then by label. */
@@ -152,7 +151,7 @@ static int bind_filter(sqlite3_stmt *st, const struct sandbox_query *q, struct e
 
 	if (destroy_min == SPEC_UNSET && q->destroy_before != SPEC_UNSET)
 		destroy_min = 1;
-	bind_i64(st, 5, q->states ? (q->states & LIST_LIVE) : LIST_LIVE);
+	bind_i64(st, 5, q->states ? q->states : LIST_STATES);
 	bind_text(st, 6, q->id_prefix);
 	bind_text(st, 7, q->name_prefix);
 	if (q->labels && q->labels->n && bind_kv(st, 8, q->labels, err) < 0)

@@ -227,10 +227,19 @@ static int edge_out(struct conn *c, const struct store_edge *e, struct err *err)
 	return store_end(c, rc, err);
 }
 
+/* The last edge: of a destroyed sandbox nothing is kept, neither labels nor environment. */
+static int edge_last(struct conn *c, const struct store_edge *e, struct err *err)
+{
+	bind_text(c->st[ST_SANDBOX_DROP], 1, e->id);
+	return stmt_run(c, ST_SANDBOX_DROP, err);
+}
+
 int store_sandbox_edge(struct store *s, const struct store_edge *e, struct err *err)
 {
 	struct conn *c = store_writer(s);
-	int rc = e->to == SB_DESTROYING ? edge_out(c, e, err) : edge_in(c, e, err);
+	int rc = e->to == SB_DESTROYING	 ? edge_out(c, e, err)
+		 : e->to == SB_DESTROYED ? edge_last(c, e, err)
+					 : edge_in(c, e, err);
 
 	store_writer_done(s);
 	return rc;
@@ -269,16 +278,21 @@ int store_sandbox_labels(struct store *s, const char *id, const struct kv *label
 	return rc;
 }
 
-int store_sandbox_env(struct store *s, const char *id, const struct kv *env, int64_t now_ms,
-		      struct err *err)
+int store_sandbox_env(struct store *s, const char *id, const struct kv *was, const struct kv *env,
+		      int64_t now_ms, struct err *err)
 {
 	struct conn *c = store_writer(s);
-	int rc = bind_kv(c->st[ST_SANDBOX_ENV], 2, env, err);
+	sqlite3_stmt *st = c->st[ST_SANDBOX_ENV];
+	int rc = bind_kv(st, 2, env, err);
 
+	if (rc == 0)
+		rc = bind_kv(st, 4, was, err);
 	if (rc == 0) {
-		bind_text(c->st[ST_SANDBOX_ENV], 1, id);
-		bind_i64(c->st[ST_SANDBOX_ENV], 3, now_ms);
+		bind_text(st, 1, id);
+		bind_i64(st, 3, now_ms);
 		rc = stmt_run(c, ST_SANDBOX_ENV, err);
+	} else {
+		stmt_end(c, ST_SANDBOX_ENV);
 	}
 	store_writer_done(s);
 	return rc;

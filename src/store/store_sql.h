@@ -211,10 +211,9 @@
 				    " ORDER BY last_used_ms DESC, name LIMIT ?3 OFFSET ?4"))       \
 	X(ST_SANDBOX_INSERT, 0, SQL_INSERT(SANDBOX_COLUMNS, "sandbox"))                            \
 	X(ST_SANDBOX_BY_ID, 0,                                                                     \
-	  SQL_GET(SANDBOX_COLUMNS,                                                                 \
-		  "sandbox WHERE id = ?2 AND (?1 IS NULL OR org_id = ?1) AND state <> 6"))         \
+	  SQL_GET(SANDBOX_COLUMNS, "sandbox WHERE id = ?2 AND (?1 IS NULL OR org_id = ?1)"))       \
 	X(ST_SANDBOX_BY_NAME, 0,                                                                   \
-	  SQL_GET(SANDBOX_COLUMNS, "sandbox WHERE org_id = ?1 AND name = ?2 AND state <> 6"))      \
+	  SQL_GET(SANDBOX_COLUMNS, "sandbox WHERE org_id = ?1 AND name = ?2"))                     \
 	X(ST_SANDBOX_NAMED, 0, "SELECT id FROM sandbox WHERE org_id = ?1 AND name = ?2")           \
 	X(ST_SANDBOX_EDGE, 0,                                                                      \
 	  "UPDATE sandbox SET state = ?3, desired = coalesce(?4, desired), error_reason = ?5,"     \
@@ -225,7 +224,8 @@
 	X(ST_SANDBOX_LABELS, 0,                                                                    \
 	  "UPDATE sandbox SET labels = ?2, updated_ms = ?3 WHERE id = ?1 AND state < 5"            \
 	  " OR id = ?1 AND state = 7")                                                             \
-	X(ST_SANDBOX_ENV, 0, "UPDATE sandbox SET env = ?2, updated_ms = ?3 WHERE id = ?1")         \
+	X(ST_SANDBOX_ENV, 0,                                                                       \
+	  "UPDATE sandbox SET env = ?2, updated_ms = ?3 WHERE id = ?1 AND env = ?4")               \
 	X(ST_SANDBOX_PUBLIC, 0,                                                                    \
 	  "UPDATE sandbox SET is_public = ?2, updated_ms = ?3 WHERE id = ?1")                      \
 	X(ST_SANDBOX_STOP_MIN, 0,                                                                  \
@@ -253,7 +253,7 @@
 	X(ST_SANDBOX_ON_LAYER, 1,                                                                  \
 	  "SELECT count(*) FROM sandbox WHERE layer = ?1 AND state < 5 OR layer = ?1 AND state = " \
 	  "7")                                                                                     \
-	X(ST_SANDBOX_BRIEF, 1, "SELECT id, state, warm FROM sandbox WHERE state <> 6")             \
+	X(ST_SANDBOX_BRIEF, 1, "SELECT id, state, warm FROM sandbox")                              \
 	X(ST_SANDBOX_DUE_STOP, 0,                                                                  \
 	  "SELECT id FROM sandbox WHERE state = 2 AND auto_stop_min > 0 AND warm = 0"              \
 	  " AND last_activity_ms + auto_stop_min * 60000 <= ?1 LIMIT ?2")                          \
@@ -262,10 +262,8 @@
 	  " AND stopped_ms + auto_delete_min * 60000 <= ?1 LIMIT ?2")                              \
 	X(ST_SANDBOX_DUE_TTL, 0,                                                                   \
 	  "SELECT id FROM sandbox WHERE auto_destroy_ms > 0 AND auto_destroy_ms <= ?1"             \
-	  " AND state NOT IN (5, 6) LIMIT ?2")                                                     \
-	X(ST_SANDBOX_AGE, 0,                                                                       \
-	  "DELETE FROM sandbox WHERE id IN (SELECT id FROM sandbox WHERE state = 6"                \
-	  " AND updated_ms < ?1 LIMIT 500)")                                                       \
+	  " AND state <> 5 LIMIT ?2")                                                              \
+	X(ST_SANDBOX_DROP, 0, "DELETE FROM sandbox WHERE id = ?1 AND state = 5")                   \
 	X(ST_LABEL_INSERT, 0, "INSERT INTO label (sandbox_id, key, value) VALUES (?1, ?2, ?3)")    \
 	X(ST_LABEL_CLEAR, 0, "DELETE FROM label WHERE sandbox_id = ?1")                            \
 	X(ST_LABEL_COUNT, 0,                                                                       \
