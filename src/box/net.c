@@ -136,6 +136,8 @@ void net_close(struct net *n, bool keep)
 {
 	if (!n)
 		return;
+	/* A start that failed before adoption must not take living sandboxes' network away. */
+	keep = keep || (n->adopted_router && !n->adoption_over);
 	net_pool_stop(n);
 	if (!keep && n->router >= 0) {
 		remove_leases(n);
@@ -245,6 +247,7 @@ static void stale_elements_remove(struct net *n)
 
 void net_adopted(struct net *n)
 {
+	n->adoption_over = true;
 	if (!n->adopted_router)
 		return;
 	stale_elements_remove(n); /* first: nothing of a dead lease passes any more */

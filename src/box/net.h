@@ -49,7 +49,10 @@ int net_adopt(struct net *n, uint32_t slot, pid_t pid, uint32_t flags, struct ne
 /* Adoption is over: every slot that was not adopted is leftover and is cleaned. */
 void net_adopted(struct net *n);
 int net_set_flags(struct net *n, const struct net_lease *lease, uint32_t flags, struct err *err);
-/* keep: leave the router for adoption; else remove everything of this instance. */
+/*
+ * keep: leave the router for adoption; else remove everything of this instance. A router that was
+ * found at net_open is always kept until net_adopted was called.
+ */
 void net_close(struct net *n, bool keep);
 #define NET_DNS_FDS 4
 /*

@@ -81,6 +81,7 @@ struct net {
 	unsigned uplink; /* its number */
 	bool v6;
 	bool adopted_router; /* the router was there already */
+	bool adoption_over;  /* net_adopted came; opener's thread only */
 	unsigned pool;
 	char *resolvers;
 	char *allow_ranges;

@@ -110,6 +110,10 @@ static void restart_adopts_and_flows_live_on(void **state)
 	lab_keep(&lab);
 	assert_true(lab_echo(fd, "nobody at home"));
 
+	/* A start that fails before adoption takes nothing away. */
+	lab_open(&lab);
+	net_close(lab.net, false);
+	assert_true(lab_echo(fd, "still there"));
 	lab_open(&lab);
 	assert_true(lab_echo(fd, "not adopted yet"));
 	assert_int_equal(net_adopt(lab.net, kept.slot, pid, 0, &got, &err), 0);
