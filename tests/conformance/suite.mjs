@@ -1,8 +1,13 @@
 // The TypeScript SDK, used as its users do; every check counts.
 import crypto from 'node:crypto'
 import fs from 'node:fs'
+import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
-import * as sdk from '@daytonaio/sdk'
+
+// The SDK's module form needs a require() that Node 18 does not give to modules.
+const sdk = Number(process.versions.node.split('.')[0]) >= 20
+  ? await import('@daytonaio/sdk')
+  : createRequire(import.meta.url)('@daytonaio/sdk')
 
 let passed = 0
 let failed = 0
