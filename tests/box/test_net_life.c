@@ -131,6 +131,42 @@ static void restart_adopts_and_flows_live_on(void **state)
 	lab_close(&lab);
 }
 
+/* An upgrade brings another text: the table is replaced under living flows. */
+static void changed_table_takes_the_living_along(void **state)
+{
+	struct lab lab = {0};
+	struct net_lease open, shut, got, got_shut;
+	struct err err = {0};
+	pid_t pid, pid_shut;
+	int fd;
+
+	(void)state;
+	lab_open(&lab);
+	claim(lab.net, 0, &open);
+	claim(lab.net, NET_BLOCK, &shut);
+	pid = holder_ready(open.netns);
+	pid_shut = holder_ready(shut.netns);
+	fd = lab_connect(open.netns, LAB_WEB4, 7);
+	assert_true(lab_echo(fd, "old table"));
+	lab_keep(&lab);
+	lab.cfg.allow_ranges = "10.1.2.0/24";
+	lab_open(&lab);
+	assert_true(lab_echo(fd, "new table, not adopted yet"));
+	assert_int_equal(net_adopt(lab.net, open.slot, pid, 0, &got, &err), 0);
+	assert_int_equal(net_adopt(lab.net, shut.slot, pid_shut, NET_BLOCK, &got_shut, &err), 0);
+	net_adopted(lab.net);
+	assert_int_equal(lab_try(got.netns, "10.1.2.3", 80, true, NULL), 0);
+	assert_int_equal(lab_try(got_shut.netns, "10.1.2.3", 80, true, NULL), ECONNREFUSED);
+	assert_true(lab_echo(fd, "adopted"));
+	close(fd);
+	holder_stop(pid);
+	holder_stop(pid_shut);
+	net_release(lab.net, &got);
+	net_release(lab.net, &got_shut);
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
 static void adoption_refuses_a_process_of_another_network(void **state)
 {
 	struct lab lab = {0};
@@ -470,6 +506,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		lab_test(restart_adopts_and_flows_live_on),
+		lab_test(changed_table_takes_the_living_along),
 		lab_test(adoption_refuses_a_process_of_another_network),
 		lab_test(killed_daemon_leaves_an_adoptable_router),
 		lab_test(claim_from_the_pool_takes_microseconds),
