@@ -109,14 +109,16 @@ void publish_created(struct core *c, const struct sandbox *s)
 		publish(c, &ev);
 }
 
-void publish_state(struct core *c, const char *id, enum sandbox_state old)
+void publish_state(struct core *c, const char *id, enum sandbox_state old, enum sandbox_state now)
 {
 	auto_row struct sandbox_row row = {0};
 	struct core_event ev = {.kind = EV_SANDBOX_STATE, .sandbox = &row.s, .old_state = old};
 
 	/* A destroyed row isn't found any more: whoever destroys it publishes by itself. */
-	if (anybody(c) && store_sandbox_get(c->st, NULL, id, &row, NULL) == 1)
-		publish(c, &ev);
+	if (!anybody(c) || store_sandbox_get(c->st, NULL, id, &row, NULL) != 1)
+		return;
+	row.s.state = now; /* it may have moved on: this event is of this edge */
+	publish(c, &ev);
 }
 
 void publish_destroyed(struct core *c, struct sandbox *s)

@@ -194,7 +194,7 @@ void hostname_of(const char *name, char out[64]);
 
 /* ---- events.c ---- */
 void publish_created(struct core *c, const struct sandbox *s);
-void publish_state(struct core *c, const char *id, enum sandbox_state old);
+void publish_state(struct core *c, const char *id, enum sandbox_state old, enum sandbox_state now);
 void publish_destroyed(struct core *c, struct sandbox *s);
 void publish_oom(struct core *c, const char *id, const char *text);
 void subs_init(struct core *c);

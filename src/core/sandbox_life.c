@@ -43,7 +43,11 @@ static int start_run(struct core *c, struct slot *slot, struct err *err)
 	fresh = row.s.ip4[0] == '\0';
 	if (fresh)
 		c->run->ops->remove(c->run, slot->id, NULL);
-	if (core_box_start(c, &row, fresh, &rs, err) < 0) {
+	got = core_box_start(c, &row, fresh, &rs, err);
+	/* A box that an earlier stop couldn't kill still runs: that comes first, then. */
+	if (got < 0 && err->code == ERR_CONFLICT && c->run->ops->kill(c->run, slot->id, NULL) == 0)
+		got = core_box_start(c, &row, fresh, &rs, err);
+	if (got < 0) {
 		start_failed(c, slot->id, err);
 		return -1;
 	}

@@ -69,7 +69,7 @@ int state_move(struct core *c, const struct store_edge *e, struct err *err)
 	rc = store_sandbox_edge(c->st, &edge, err);
 	if (rc > 0) {
 		slot_touch(c, e->id); /* a change of state is activity */
-		publish_state(c, e->id, e->from);
+		publish_state(c, e->id, e->from, e->to);
 	}
 	return rc;
 }
