@@ -69,6 +69,8 @@ void *corebox_agent(void *arg)
 			held[n++] = conn;
 			continue;
 		}
+		if (conn < 0)
+			continue;
 		agent_answer(conn);
 		close(conn);
 	}
@@ -82,7 +84,8 @@ static void agent_start(struct corebox *b)
 
 	snprintf(b->sock, sizeof(b->sock), "%s/agent.sock", b->dir);
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", b->sock);
-	b->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* Non-blocking: a forked twin of this box may take a connection between poll and accept. */
+	b->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (b->listener < 0 || bind(b->listener, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
 	    listen(b->listener, 512) < 0 || pthread_create(&b->agent, NULL, corebox_agent, b) != 0)
 		abort();
