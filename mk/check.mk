@@ -81,7 +81,7 @@ crash: all venv image testroot ## kill -9 at named points and at random (root)
 	@tools/runtests crash
 conformance: all venv image ## the official SDKs, unmodified (root)
 	@tools/runtests conformance
-fuzz: fuzz-build ## every parser, 10 s each
+fuzz: fuzz-build ## every parser, 6 s each
 	@tools/runtests fuzz
 soak: ## the long forms of the proofs: hours (root)
 	@tools/install-deps build image run test lint
