@@ -9,6 +9,7 @@
 #include <linux/netlink.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,6 +90,22 @@ static int outside_open(struct net *n, const char *path, struct err *err)
 	return n->outside < 0 ? -1 : 0;
 }
 
+/*
+ * Leases live in descriptors. Growing the table of a process with threads waits for RCU, 20 ms
+ * at some unlucky start each time it doubles; so it grows now.
+ */
+static void descriptors_make_room(int any)
+{
+	struct rlimit lim;
+	int fd;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return;
+	fd = fcntl(any, F_DUPFD_CLOEXEC, (int)MIN(lim.rlim_cur - 1, (rlim_t)NET_FILES_ROOM));
+	if (fd >= 0)
+		close(fd);
+}
+
 static int net_start(struct net *n, const struct net_config *cfg, struct err *err)
 {
 	if (mkdir(n->run_dir, 0755) < 0 && errno != EEXIST)
@@ -101,6 +118,7 @@ static int net_start(struct net *n, const struct net_config *cfg, struct err *er
 	/* The table before the link: there is no moment in which a packet passes unchecked. */
 	if (net_nft_load_router(n, err) < 0 || net_uplink_open(n, err) < 0)
 		return -1;
+	descriptors_make_room(n->router);
 	return net_pool_start(n, err);
 }
 

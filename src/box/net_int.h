@@ -38,6 +38,7 @@
 #define NET_GROUP_LEASE	 1 /* interface groups: deleting a whole group costs one RCU wait */
 #define NET_GROUP_TRASH	 2
 
+#define NET_FILES_ROOM	  4095 /* descriptors the table is made for at once */
 #define NET_MAKERS	  2
 #define NET_POOL_DEFAULT  16
 #define NET_POOL_MAX	  1024

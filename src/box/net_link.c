@@ -128,6 +128,13 @@ static void msg_no_link_local(struct nl_batch *b, int index)
 	nl_end(b, nlh);
 }
 
+/* One queue each way: by default there is one a processor, and every one has its sysfs folder. */
+static void attr_one_queue(struct nlmsghdr *nlh)
+{
+	mnl_attr_put_u32(nlh, IFLA_NUM_TX_QUEUES, 1);
+	mnl_attr_put_u32(nlh, IFLA_NUM_RX_QUEUES, 1);
+}
+
 /* The pair, the far end born in the namespace netns with its index, name and MAC. */
 static void msg_veth(struct nl_batch *b, const struct net_ids *ids, int netns)
 {
@@ -139,6 +146,7 @@ static void msg_veth(struct nl_batch *b, const struct net_ids *ids, int netns)
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, ids->name);
 	mnl_attr_put(nlh, IFLA_ADDRESS, 6, ids->mac_router);
 	mnl_attr_put_u32(nlh, IFLA_GROUP, NET_GROUP_LEASE);
+	attr_one_queue(nlh);
 	info = mnl_attr_nest_start(nlh, IFLA_LINKINFO);
 	mnl_attr_put_strz(nlh, IFLA_INFO_KIND, "veth");
 	data = mnl_attr_nest_start(nlh, IFLA_INFO_DATA);
@@ -148,6 +156,7 @@ static void msg_veth(struct nl_batch *b, const struct net_ids *ids, int netns)
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, "eth0");
 	mnl_attr_put(nlh, IFLA_ADDRESS, 6, ids->mac_box);
 	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, (uint32_t)netns);
+	attr_one_queue(nlh);
 	mnl_attr_nest_end(nlh, nest);
 	mnl_attr_nest_end(nlh, data);
 	mnl_attr_nest_end(nlh, info);
@@ -308,6 +317,7 @@ int net_link_slots(struct net *n, struct nl_sock *rt, uint32_t **ret, size_t *re
 	req->nlmsg_type = RTM_GETLINK;
 	req->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	mnl_nlmsg_put_extra_header(req, sizeof(struct ifinfomsg));
+	mnl_attr_put_u32(req, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
 	if (nl_dump(rt, req, slots_add, &s, err) < 0) {
 		free(s.slot);
 		return err_wrap(err, "list the router's interfaces");
