@@ -129,8 +129,6 @@ static int lost(struct core *c, const struct store_brief *b, struct err *err)
 			       .reason = "it was not running any more when the daemon started"};
 	auto_row struct sandbox_row row = {0};
 
-	if (b->warm)
-		return delete_mark(c, b->id, err);
 	if (store_sandbox_get(c->st, NULL, b->id, &row, err) < 0)
 		return -1;
 	if (row.s.auto_delete_min == 0)
@@ -139,9 +137,10 @@ static int lost(struct core *c, const struct store_brief *b, struct err *err)
 }
 
 static int recover_row(struct core *c, const struct store_brief *b, const struct runner_live *live,
-		       struct err *err)
+		       unsigned *parked, struct err *err)
 {
-	if (b->warm && b->state != SB_STARTED)
+	/* Parked ones that are whole stay, as many as the pool may hold now. */
+	if (b->warm && (b->state != SB_STARTED || !live || ++*parked > c->cfg.warm_pool))
 		return delete_mark(c, b->id, err);
 	switch (b->state) {
 	case SB_CREATING:
@@ -180,6 +179,7 @@ static void recover_stray(struct core *c, const struct census *s, const char *id
 
 static int recover_census(struct core *c, struct census *s, struct err *err)
 {
+	unsigned parked = 0;
 	size_t n = 0;
 
 	if (s->list.nlive)
@@ -194,7 +194,7 @@ static int recover_census(struct core *c, struct census *s, struct err *err)
 	for (size_t i = 0; i < s->nrows; i++) {
 		if (!s->row[i].warm)
 			n++;
-		if (recover_row(c, &s->row[i], census_live(s, s->row[i].id), err) < 0)
+		if (recover_row(c, &s->row[i], census_live(s, s->row[i].id), &parked, err) < 0)
 			return err_wrap(err, "recover %s", s->row[i].id);
 	}
 	pthread_mutex_lock(&c->state_lock);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "unit/corebox.h"
@@ -488,6 +489,25 @@ static void e5_two_hundred_creates_at_once_leave_no_orphan(void **state)
 	assert_true(corebox_until(nothing_left, b, 10000));
 }
 
+static void e5_create_goes_on_when_its_client_hangs_up(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec("box");
+	int64_t began = clock_mono_ms();
+	struct sandbox s;
+	int sv[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+	close(sv[1]);
+	fake_delay(b->fake, FAKE_START, 1000);
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, sv[0], &s, NULL), 0);
+	assert_true(clock_mono_ms() - began < 900);
+	assert_int_equal(s.state, SB_CREATING);
+	assert_true(corebox_wait_state(b, s.id, SB_STARTED, 3000));
+	sandbox_done(&s);
+	close(sv[0]);
+}
+
 static void one_of_racing_creates_of_a_name_wins(void **state)
 {
 	enum { N = 16 };
@@ -576,6 +596,7 @@ int main(void)
 		T(box_that_ends_by_itself_is_stopped_with_a_reason),
 		T(late_exit_event_of_an_earlier_box_is_ignored),
 		T(e5_two_hundred_creates_at_once_leave_no_orphan),
+		T(e5_create_goes_on_when_its_client_hangs_up),
 		T(one_of_racing_creates_of_a_name_wins),
 		T(racing_starts_and_stops_end_in_agreement),
 	};

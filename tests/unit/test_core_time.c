@@ -179,6 +179,11 @@ static bool none_alive(void *arg)
 	return fake_live(((struct corebox *)arg)->fake) == 0;
 }
 
+static bool no_upper(void *arg)
+{
+	return fake_uppers(((struct corebox *)arg)->fake) == 0;
+}
+
 static void unnamed_create_claims_a_parked_one_and_the_pool_refills(void **state)
 {
 	struct corebox *b = *state;
@@ -254,14 +259,20 @@ static void parked_ones_belong_to_nobody(void **state)
 	assert_int_equal(sandbox_list(b->core, &b->who, &q, &page, NULL), 0);
 	assert_int_equal(page.n, 0);
 	sandbox_page_done(&page);
-	b->cfg.warm_pool = 0;
+}
+
+static void smaller_pool_gives_parked_ones_back(void **state)
+{
+	struct corebox *b = *state;
+
+	b->cfg.warm_pool = 3;
+	corebox_open(b);
+	assert_true(corebox_until(three_parked, b, 3000));
 	corebox_close(b);
-	fake_reboot(b->fake);
+	b->cfg.warm_pool = 0;
 	corebox_open(b);
 	assert_true(corebox_until(none_alive, b, 3000));
-	core_tick(b->core, clock_wall_ms());
-	usleep(50000);
-	assert_int_equal(fake_uppers(b->fake), 0);
+	assert_true(corebox_until(no_upper, b, 3000));
 }
 
 /* ---- events, audit ---- */
@@ -445,6 +456,7 @@ int main(void)
 		T(named_create_passes_the_pool_by),
 		T(e8_pool_that_cannot_be_made_never_over_creates),
 		T(parked_ones_belong_to_nobody),
+		T(smaller_pool_gives_parked_ones_back),
 		T(subscribers_hear_each_edge_in_order),
 		T(oom_is_an_event_and_a_record),
 		T(audit_rows_are_there_when_the_call_returns),
