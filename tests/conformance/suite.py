@@ -1,4 +1,5 @@
 """The Python SDK, used as its users do; every check counts."""
+import asyncio
 import os
 import sys
 import threading
@@ -284,6 +285,38 @@ def events(d):
     sb.delete()
 
 
+async def async_client():
+    """The asynchronous client speaks through another HTTP library."""
+    async with sdk.AsyncDaytona() as d:
+        sb = await d.create(CreateSandboxFromSnapshotParams(labels={"async": "1"}))
+        equal("async: state", sb.state, sdk.SandboxState.STARTED)
+        equal("async: exec", (await sb.process.exec("echo $((6*7))")).result, "42\n")
+        got = await asyncio.gather(*(sb.process.exec(f"sleep 0.2; echo {i}") for i in range(10)))
+        equal("async: ten at once", [r.result for r in got], [f"{i}\n" for i in range(10)])
+        equal("async: code", (await sb.process.code_run("print('hi')")).result, "hi\n")
+        data = os.urandom(3 << 20)
+        await sb.fs.upload_files([FileUpload(source=data, destination="/tmp/a \u65e5.bin"),
+                                  FileUpload(source=b"2", destination="/tmp/b")])
+        equal("async: file", await sb.fs.download_file("/tmp/a \u65e5.bin"), data)
+        equal("async: second file", await sb.fs.download_file("/tmp/b"), b"2")
+        try:
+            await sb.fs.download_file("/nope")
+            check("async: missing file", False)
+        except sdk.DaytonaNotFoundError as e:
+            equal("async: missing file", e.code, "FILE_NOT_FOUND")
+        await sb.stop()
+        equal("async: stopped", sb.state, sdk.SandboxState.STOPPED)
+        await sb.start()
+        equal("async: started", sb.state, sdk.SandboxState.STARTED)
+        found = [s.id async for s in d.list(ListSandboxesQuery(labels={"async": "1"}))]
+        equal("async: list", found, [sb.id])
+        await sb.delete()
+
+
+def with_async_client():
+    asyncio.run(async_client())
+
+
 def main():
     d = Daytona()
     section(create_with_every_option, d)
@@ -296,6 +329,7 @@ def main():
     sb.delete()
     section(errors, d)
     section(events, d)
+    section(with_async_client)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or passed < 60 else 0)
 
