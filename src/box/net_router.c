@@ -68,6 +68,10 @@ static const struct {
 	{"ipv6/conf/default/accept_redirects", "0", true, true},
 	/* Windows are the ends' business; a packet taken for invalid would only be lost. */
 	{"netfilter/nf_conntrack_tcp_be_liberal", "1", false, false},
+	/* Closed connections count in no sandbox's budget (nf_conncount), so they must not pile up.
+	 */
+	{"netfilter/nf_conntrack_tcp_timeout_time_wait", "10", false, false},
+	{"netfilter/nf_conntrack_tcp_timeout_close", "5", false, false},
 	/* A day instead of five: dead leases' flows are flushed, this is for what was forgotten. */
 	{"netfilter/nf_conntrack_tcp_timeout_established", "86400", false, false},
 };
