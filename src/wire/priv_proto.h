@@ -61,6 +61,8 @@ enum priv_verb {
 	PRIV_EV_PROGRESS = 202,
 };
 
+enum priv_list_what { PRIV_LIST_LIVE = 0, PRIV_LIST_UPPERS = 1 };
+
 enum priv_start_flag {
 	PRIV_START_NET_BLOCK = 1 << 0,	  /* no egress at all */
 	PRIV_START_NO_NEW_PRIVS = 1 << 1, /* setuid programs gain nothing inside */
