@@ -44,6 +44,8 @@ static void core_free(struct core *c)
 	slots_done(&c->slots);
 	pool_done(&c->ops);
 	pool_done(&c->reapers);
+	cache_done(&c->keys);
+	cache_done(&c->origin);
 	subs_done(c);
 	pthread_mutex_destroy(&c->state_lock);
 	pthread_cond_destroy(&c->state_change);
@@ -65,6 +67,8 @@ struct core *core_open(const struct core_config *cfg, struct err *err)
 	slots_init(&c->slots);
 	pool_init(&c->ops, CORE_OPS_MAX);
 	pool_init(&c->reapers, CORE_REAP_MAX);
+	cache_init(&c->keys, sizeof(struct key_row));
+	cache_init(&c->origin, sizeof(struct origin));
 	subs_init(c);
 	warm_init(c);
 	pthread_mutex_init(&c->state_lock, NULL);

@@ -2,7 +2,8 @@
  * identity.c - keys, organizations, users: who asks and what they may.
  *
  * Keys are compared by their SHA-256, so neither the database nor the time of a comparison tells
- * a key. Each call reads the key's row: a deleted key ends with the call that deleted it.
+ * a key. Keys in use are cached here, where all of them are written: a deleted key ends with the
+ * call that deleted it.
  */
 #include <openssl/sha.h>
 #include <string.h>
@@ -107,6 +108,29 @@ int identity_open(struct core *c, const char *admin_key, struct err *err)
 	return store_key_replace(c->st, &row, err);
 }
 
+/* The key's row from memory, or from its record: 1, 0 unknown, -1. */
+static int key_find(struct core *c, const uint8_t hash[STORE_HASH_LEN], struct key_row *ret,
+		    struct err *err)
+{
+	uint64_t gen;
+	int got;
+
+	if (cache_get(&c->keys, hash, STORE_HASH_LEN, ret, &gen))
+		return 1;
+	got = store_key_find(c->st, hash, ret, err);
+	if (got > 0)
+		cache_put(&c->keys, hash, STORE_HASH_LEN, ret, gen);
+	return got;
+}
+
+static void key_used(struct core *c, struct key_row *row, int64_t now_ms)
+{
+	if (row->k.last_used_ms + KEY_USED_EVERY_MS > now_ms)
+		return;
+	store_key_used(c->st, row->hash, now_ms, NULL);
+	cache_clear(&c->keys);
+}
+
 int identity_check(struct core *c, const char *token, const char *org, struct caller *ret,
 		   struct err *err)
 {
@@ -120,7 +144,7 @@ int identity_check(struct core *c, const char *token, const char *org, struct ca
 			       "an API key is needed: Authorization: "
 			       "Bearer KEY");
 	SHA256((const unsigned char *)token, strlen(token), hash);
-	got = store_key_find(c->st, hash, &row, err);
+	got = key_find(c, hash, &row, err);
 	if (got < 0)
 		return -1;
 	if (got == 0)
@@ -136,8 +160,7 @@ int identity_check(struct core *c, const char *token, const char *org, struct ca
 	memcpy(ret->key_suffix, row.suffix, sizeof(ret->key_suffix));
 	if (perms_parse(row.k.permissions, &ret->perms, NULL) < 0)
 		ret->perms = 0;
-	if (row.k.last_used_ms + KEY_USED_EVERY_MS <= now)
-		store_key_used(c->st, hash, now, NULL);
+	key_used(c, &row, now);
 	return 0;
 }
 
@@ -229,6 +252,7 @@ int api_key_delete(struct core *c, const struct caller *who, const char *name, s
 {
 	int n = store_key_delete(c->st, who->org_id, who->user_id, name, err);
 
+	cache_clear(&c->keys);
 	if (n == 0)
 		return err_set(err, ERR_NOT_FOUND, "API key %.128s not found", name);
 	return n < 0 ? -1 : 0;

@@ -87,6 +87,7 @@ static int images_default(struct core *c, struct err *err)
 	for (unsigned i = 0; i < ARRAY_LEN(default_snapshots); i++)
 		if (snapshot_make(c, c->org.id, default_snapshots[i].name, &img, i, true, err) < 0)
 			return -1;
+	cache_clear(&c->origin);
 	return 0;
 }
 
@@ -172,30 +173,55 @@ static int image_need(struct core *c, const char *name, struct image *ret, struc
 	return got < 0 ? -1 : 0;
 }
 
+static int origin_read(struct core *c, const char *org, const char *name, struct origin *ret,
+		       struct err *err)
+{
+	int got = store_snapshot_get(c->st, org, name, &ret->snap, err);
+
+	if (got < 0)
+		return -1;
+	if (got == 0)
+		return err_set(err, ERR_INVALID, "snapshot: no snapshot %.128s", name);
+	return image_need(c, ret->snap.image, &ret->img, err);
+}
+
+static void origin_used(struct core *c, const struct origin *o)
+{
+	int64_t now = clock_wall_ms();
+
+	if (o->snap.last_used_ms + USED_EVERY_MS > now)
+		return;
+	store_snapshot_used(c->st, o->snap.id, now, NULL);
+	cache_clear(&c->origin);
+}
+
 int images_resolve(struct core *c, const char *org, const struct sandbox_spec *spec,
-		   struct snapshot *ret_snap, struct image *ret_img, struct err *err)
+		   struct origin *ret, struct err *err)
 {
 	bool sized = spec->cpu != SPEC_UNSET || spec->memory_gib != SPEC_UNSET ||
 		     spec->disk_gib != SPEC_UNSET;
 	bool named = spec->snapshot && spec->snapshot[0];
 	const char *name = named ? spec->snapshot : DEFAULT_SNAPSHOT;
-	int64_t now = clock_wall_ms();
-	int got;
+	char key[CACHE_KEY_MAX];
+	uint64_t gen;
+	int nkey;
 
-	memset(ret_snap, 0, sizeof(*ret_snap));
+	memset(&ret->snap, 0, sizeof(ret->snap));
 	if (sized && !named)
-		return image_need(c, DEFAULT_IMAGE, ret_img, err);
-	got = store_snapshot_get(c->st, org, name, ret_snap, err);
-	if (got < 0)
-		return -1;
-	if (got == 0)
+		return image_need(c, DEFAULT_IMAGE, &ret->img, err);
+	nkey = snprintf(key, sizeof(key), "%s %s", org, name);
+	if (nkey >= (int)sizeof(key))
 		return err_set(err, ERR_INVALID, "snapshot: no snapshot %.128s", name);
-	if (strcmp(ret_snap->state, "active") != 0)
+	if (!cache_get(&c->origin, key, (size_t)nkey, ret, &gen)) {
+		if (origin_read(c, org, name, ret, err) < 0)
+			return -1;
+		cache_put(&c->origin, key, (size_t)nkey, ret, gen);
+	}
+	if (strcmp(ret->snap.state, "active") != 0)
 		return err_set(err, ERR_INVALID, "snapshot: %.128s is %s, it must be active", name,
-			       ret_snap->state);
-	if (ret_snap->last_used_ms + USED_EVERY_MS < now)
-		store_snapshot_used(c->st, ret_snap->id, now, NULL);
-	return image_need(c, ret_snap->image, ret_img, err);
+			       ret->snap.state);
+	origin_used(c, ret);
+	return 0;
 }
 
 /* ---- images ---- */
@@ -218,6 +244,7 @@ int image_import(struct core *c, const struct caller *who, const char *name, int
 	if (store_image_put(c->st, &img, err) < 0 ||
 	    snapshot_make(c, who->org_id, name, &img, 0, false, err) < 0)
 		return -1;
+	cache_clear(&c->origin);
 	*ret = img;
 	return 0;
 }
@@ -233,8 +260,10 @@ static int image_free(struct core *c, const struct image *img, struct err *err)
 {
 	unsigned n = 0;
 
-	if (store_image_delete(c->st, img->name, err) < 0 ||
-	    store_image_on_layer(c->st, img->layer, &n, err) < 0)
+	int gone = store_image_delete(c->st, img->name, err);
+
+	cache_clear(&c->origin);
+	if (gone < 0 || store_image_on_layer(c->st, img->layer, &n, err) < 0)
 		return -1;
 	/* Two names may stand for the same content. */
 	if (n == 0 && c->run->ops->layer_remove(c->run, img->layer, err) < 0)

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "caisson/core.h"
+#include "core/cache.h"
 #include "core/pool.h"
 #include "store/store.h"
 
@@ -81,6 +82,8 @@ struct core {
 	struct user user;
 	struct slots slots;
 	struct pool ops, reapers;
+	struct cache keys;   /* struct key_row by hash; identity.c writes keys */
+	struct cache origin; /* struct origin by organization and name; images.c writes them */
 
 	pthread_mutex_t subs_lock;
 	pthread_cond_t subs_quiet;
@@ -146,6 +149,7 @@ struct op {
 	struct slot *slot; /* begun; the operation ends it */
 	void (*run)(struct op *op);
 	bool force;
+	struct sandbox_row *row; /* op_create: the row as inserted, owned; after done as it is */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	unsigned refs; /* under lock, as is done */
@@ -155,9 +159,14 @@ struct op {
 	char reqid[24];
 };
 struct op *op_new(struct core *c, struct slot *taken, void (*run)(struct op *), struct err *err);
+/* The same with a row, which is moved into it. */
+struct op *op_new_row(struct core *c, struct slot *taken, void (*run)(struct op *),
+		      struct sandbox_row *row, struct err *err);
 void op_start(struct op *op);
 /* Wait until done, the deadline, or the client's hang-up; true when done. Drops the reference. */
 bool op_wait(struct op *op, int client, int64_t deadline_ms, int *ret_rc, struct err *err);
+/* The same, and takes the row as the operation left it. */
+bool op_wait_row(struct op *op, int client, int64_t deadline_ms, struct sandbox_row *ret);
 void op_forget(struct op *op);
 
 void op_create(struct op *op);
@@ -203,9 +212,13 @@ void subs_done(struct core *c);
 /* ---- images.c ---- */
 int images_start(struct core *c, struct err *err);
 bool images_stop(struct core *c, int64_t wait_ms); /* false: it hangs in the runner */
-/* What a create of this spec is made from. image and snapshot (id "" when none) are filled. */
+/* What a create is made from; snap.id is "" when it is the bare default image. */
+struct origin {
+	struct snapshot snap;
+	struct image img;
+};
 int images_resolve(struct core *c, const char *org, const struct sandbox_spec *spec,
-		   struct snapshot *ret_snap, struct image *ret_img, struct err *err);
+		   struct origin *ret, struct err *err);
 
 /* ---- recovery.c, timers.c, warm.c ---- */
 int recover_all(struct core *c, struct err *err);

@@ -23,6 +23,9 @@ static void op_unref(struct op *op)
 		return;
 	pthread_mutex_destroy(&op->lock);
 	pthread_cond_destroy(&op->change);
+	if (op->row)
+		sandbox_row_done(op->row);
+	free(op->row);
 	free(op);
 }
 
@@ -62,6 +65,24 @@ struct op *op_new(struct core *c, struct slot *taken, void (*run)(struct op *), 
 	return op;
 }
 
+struct op *op_new_row(struct core *c, struct slot *taken, void (*run)(struct op *),
+		      struct sandbox_row *row, struct err *err)
+{
+	struct op *op = op_new(c, taken, run, err);
+
+	if (!op)
+		return NULL;
+	op->row = malloc(sizeof(*op->row));
+	if (!op->row) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		op_forget(op);
+		return NULL;
+	}
+	*op->row = *row;
+	*row = (struct sandbox_row){0};
+	return op;
+}
+
 void op_start(struct op *op)
 {
 	op->refs++;
@@ -75,10 +96,9 @@ static bool op_client_gone(int client)
 	return client >= 0 && poll(&p, 1, 0) > 0;
 }
 
-bool op_wait(struct op *op, int client, int64_t deadline_ms, int *ret_rc, struct err *err)
+/* Until done, the deadline or the hang-up; op->lock is held on return. */
+static bool op_wait_locked(struct op *op, int client, int64_t deadline_ms)
 {
-	bool done;
-
 	pthread_mutex_lock(&op->lock);
 	while (!op->done) {
 		int64_t left = deadline_ms - clock_mono_ms();
@@ -89,11 +109,30 @@ bool op_wait(struct op *op, int client, int64_t deadline_ms, int *ret_rc, struct
 		if (!op->done && op_client_gone(client))
 			break;
 	}
-	done = op->done;
+	return op->done;
+}
+
+bool op_wait(struct op *op, int client, int64_t deadline_ms, int *ret_rc, struct err *err)
+{
+	bool done = op_wait_locked(op, client, deadline_ms);
+
 	if (done) {
 		*ret_rc = op->rc;
 		if (op->rc < 0 && err)
 			*err = op->err;
+	}
+	pthread_mutex_unlock(&op->lock);
+	op_unref(op);
+	return done;
+}
+
+bool op_wait_row(struct op *op, int client, int64_t deadline_ms, struct sandbox_row *ret)
+{
+	bool done = op_wait_locked(op, client, deadline_ms);
+
+	if (done) {
+		*ret = *op->row;
+		*op->row = (struct sandbox_row){0};
 	}
 	pthread_mutex_unlock(&op->lock);
 	op_unref(op);

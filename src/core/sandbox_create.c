@@ -189,40 +189,63 @@ int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
 	return 0;
 }
 
-/* On the pool: the row is CREATING and the slot is ours. */
-static int create_run(struct core *c, struct slot *slot, struct err *err)
+static void create_failed(struct core *c, const char *id, const struct err *why)
 {
-	auto_row struct sandbox_row row = {0};
+	struct store_edge e = {.id = id,
+			       .from = SB_CREATING,
+			       .to = SB_ERROR,
+			       .desired = -1,
+			       .reason = why->msg,
+			       .recoverable = true};
+	struct err gone = {0};
+
+	if (c->run->ops->remove(c->run, id, &gone) < 0)
+		log_warn("clean up after %s: %s", id, gone.msg);
+	state_move(c, &e, NULL);
+}
+
+/* On the pool: row is CREATING and the slot is ours. Afterwards row is as it became. */
+static int create_run(struct core *c, struct slot *slot, struct sandbox_row *row, struct err *err)
+{
 	struct runner_started rs = {0};
-	struct store_edge e = {.id = slot->id, .from = SB_CREATING, .desired = -1};
-	int got = store_sandbox_get(c->st, NULL, slot->id, &row, err);
+	struct store_edge e = {
+		.id = slot->id, .from = SB_CREATING, .to = SB_STARTED, .desired = -1};
+	int moved;
 
-	if (got <= 0 || row.s.state != SB_CREATING)
-		return got < 0 ? -1 : 0; /* deleted before it began */
-	if (core_box_start(c, &row, true, &rs, err) < 0) {
-		struct err gone = {0};
-
-		if (c->run->ops->remove(c->run, slot->id, &gone) < 0)
-			log_warn("clean up after %s: %s", slot->id, gone.msg);
-		e.to = SB_ERROR;
-		e.reason = err->msg;
-		e.recoverable = true;
-		state_move(c, &e, NULL);
+	if (core_box_start(c, row, true, &rs, err) < 0) {
+		create_failed(c, slot->id, err);
 		return -1;
 	}
 	crash_at("create.after_start");
 	slot_started(c, slot, rs.pid);
-	e.to = SB_STARTED;
 	e.ip4 = rs.ip4;
 	e.ip6 = rs.ip6;
-	got = state_move(c, &e, err);
+	e.now_ms = clock_wall_ms();
+	moved = state_move(c, &e, err);
 	crash_at("create.after_edge");
-	return got < 0 ? -1 : 0; /* 0: a delete was faster and cleans up */
+	if (moved <= 0)
+		return moved; /* 0: a delete was faster and cleans up */
+	row->s.state = SB_STARTED;
+	row->s.updated_ms = row->s.last_activity_ms = e.now_ms;
+	memcpy(row->s.ip4, rs.ip4, sizeof(row->s.ip4));
+	memcpy(row->s.ip6, rs.ip6, sizeof(row->s.ip6));
+	return 0;
 }
 
 void op_create(struct op *op)
 {
-	op->rc = create_run(op->core, op->slot, &op->err);
+	auto_row struct sandbox_row row = {0};
+	int got;
+
+	if (op->row) {
+		op->rc = create_run(op->core, op->slot, op->row, &op->err);
+		return;
+	}
+	/* Done over after a crash: the row is all that is known. */
+	got = store_sandbox_get(op->core->st, NULL, op->slot->id, &row, &op->err);
+	if (got > 0 && row.s.state == SB_CREATING)
+		got = create_run(op->core, op->slot, &row, &op->err);
+	op->rc = got < 0 ? -1 : 0;
 }
 
 /* ---- the call ---- */
@@ -272,31 +295,38 @@ static int create_refused(struct core *c, const struct create_ask *ask, int how,
 	}
 }
 
+/* row is handed over to the operation once it is a record. */
 static int create_new(struct core *c, struct create_ask *ask, struct sandbox_row *row,
 		      struct sandbox *ret, struct err *err)
 {
 	int64_t deadline = clock_mono_ms() + c->cfg.hold_ms;
-	char id[ID_LEN];
+	char id[ID_LEN], other[ID_LEN];
+	struct sandbox_row made = {0};
 	struct slot *slot;
 	struct op *op;
-	int how, rc = 0;
+	int how;
 
+	memcpy(id, row->s.id, ID_LEN);
 	/* Nobody knows the id yet: this can't wait. */
-	slot = slot_begin(c, row->s.id, -1, 0, err);
-	op = op_new(c, slot, op_create, err);
-	how = op ? store_sandbox_insert(c->st, row, &ask->idem, id, err) : -1;
+	slot = slot_begin(c, id, -1, 0, err);
+	op = op_new_row(c, slot, op_create, row, err);
+	how = op ? store_sandbox_insert(c->st, op->row, &ask->idem, other, err) : -1;
 	if (how != CREATE_NEW) {
 		op_forget(op);
 		slot_end(c, slot);
-		return create_refused(c, ask, how, id, ret, err);
+		return create_refused(c, ask, how, other, ret, err);
 	}
 	ask->made = true;
 	crash_at("create.after_insert");
-	publish_created(c, &row->s);
+	publish_created(c, &op->row->s);
 	op_start(op);
 	/* The row says how it went: a failed creation is a sandbox in error, not a failed call. */
-	op_wait(op, ask->client, deadline, &rc, NULL);
-	return sandbox_get(c, ask->who, row->s.id, ret, err);
+	if (op_wait_row(op, ask->client, deadline, &made) && made.s.state == SB_STARTED) {
+		*ret = made.s;
+		return 0;
+	}
+	sandbox_row_done(&made);
+	return sandbox_get(c, ask->who, id, ret, err);
 }
 
 static int create_counted(struct core *c, struct create_ask *ask, struct sandbox *ret,
@@ -304,13 +334,12 @@ static int create_counted(struct core *c, struct create_ask *ask, struct sandbox
 {
 	const struct sandbox_spec *spec = ask->spec;
 	auto_row struct sandbox_row row = {0};
-	struct snapshot snap;
-	struct image img;
+	struct origin o;
 	char id[ID_LEN];
 	int how;
 
-	if (images_resolve(c, ask->who->org_id, spec, &snap, &img, err) < 0 ||
-	    fill_row(c, ask->who, spec, &snap, &img, &row, err) < 0)
+	if (images_resolve(c, ask->who->org_id, spec, &o, err) < 0 ||
+	    fill_row(c, ask->who, spec, &o.snap, &o.img, &row, err) < 0)
 		return -1;
 	if (spec->name && spec->name[0])
 		return create_new(c, ask, &row, ret, err);

@@ -42,23 +42,22 @@ static int warm_row(struct core *c, struct sandbox_row *row, struct err *err)
 	struct sandbox_spec spec = {
 		.cpu = SPEC_UNSET, .memory_gib = SPEC_UNSET, .disk_gib = SPEC_UNSET};
 	struct sandbox *s = &row->s;
-	struct snapshot snap;
-	struct image img;
+	struct origin o;
 
-	if (images_resolve(c, c->org.id, &spec, &snap, &img, err) < 0)
+	if (images_resolve(c, c->org.id, &spec, &o, err) < 0)
 		return -1;
 	id_new(s->id);
 	memcpy(s->name, s->id, ID_LEN);
-	snprintf(s->snapshot, sizeof(s->snapshot), "%s", snap.name);
-	memcpy(s->snapshot_id, snap.id, ID_LEN);
-	memcpy(row->layer, img.layer, sizeof(row->layer));
-	snprintf(s->user, sizeof(s->user), "%s", img.user);
-	snprintf(s->workdir, sizeof(s->workdir), "%s", img.workdir);
+	snprintf(s->snapshot, sizeof(s->snapshot), "%s", o.snap.name);
+	memcpy(s->snapshot_id, o.snap.id, ID_LEN);
+	memcpy(row->layer, o.img.layer, sizeof(row->layer));
+	snprintf(s->user, sizeof(s->user), "%s", o.img.user);
+	snprintf(s->workdir, sizeof(s->workdir), "%s", o.img.workdir);
 	snprintf(s->region, sizeof(s->region), "%s", c->cfg.region);
 	s->warm = true;
-	s->cpu = snap.cpu;
-	s->memory_gib = snap.memory_gib;
-	s->disk_gib = snap.disk_gib;
+	s->cpu = o.snap.cpu;
+	s->memory_gib = o.snap.memory_gib;
+	s->disk_gib = o.snap.disk_gib;
 	s->state = SB_CREATING;
 	s->desired = SB_STARTED;
 	s->auto_delete_min = -1;
