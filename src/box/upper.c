@@ -99,7 +99,8 @@ int upper_check(struct upper_store *s, const char *id, struct err *err)
 
 	if (dir < 0 || fstatat(dir, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_set(err, ERR_NOT_FOUND, "the files of sandbox %s are not here", id);
-	/* What an end left half done, and the mark of a volatile mount that the next would refuse. */
+	/* What an end left half done, and the mark of a volatile mount that the next would refuse.
+	 */
 	if (path_remove_tree(dir, "work", err) < 0)
 		return -1;
 	if (mkdirat(dir, "work", 0700) < 0)

@@ -122,6 +122,13 @@ struct box *boxes_take(struct boxes *t, struct box_entry *e)
 	return b;
 }
 
+void boxes_publish(struct boxes *t, struct box_entry *e, struct box *b)
+{
+	pthread_mutex_lock(&t->lock);
+	e->box = b;
+	pthread_mutex_unlock(&t->lock);
+}
+
 void boxes_set_flags(struct boxes *t, struct box_entry *e, uint32_t flags)
 {
 	pthread_mutex_lock(&t->lock);

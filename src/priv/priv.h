@@ -58,6 +58,8 @@ struct box_entry *boxes_lock(struct boxes *t, const char *id, struct err *err);
 /* The box, out of sight of boxes_find from now on: it is about to end. */
 struct box *boxes_take(struct boxes *t, struct box_entry *e);
 void boxes_set_flags(struct boxes *t, struct box_entry *e, uint32_t flags);
+/* b can be found from now on, while the id stays taken. */
+void boxes_publish(struct boxes *t, struct box_entry *e, struct box *b);
 /* Give the id back with what stands behind it now (NULL: nothing). */
 void boxes_unlock(struct boxes *t, struct box_entry *e, struct box *box);
 /* Copy of the box with this id, cgroup name or pid; for reading, without waiting for its turn. */
@@ -166,6 +168,12 @@ int priv_setup(struct priv *p, struct err *err);
 void priv_teardown(struct priv *p);
 /* Watch the pidfd of a box; its end comes back through verb_reap. */
 int priv_watch_box(struct priv *p, const struct box *b, struct err *err);
+
+/* strangers.c: end what instances left whose data directory is gone. */
+void strangers_collect(struct priv *p);
+/* Say in the run directory whose instance this is. */
+int strangers_mark(struct priv *p, struct err *err);
+void strangers_unmark(struct priv *p);
 
 /* loop.c */
 int priv_loop(struct priv *p);

@@ -20,10 +20,9 @@
 #include "base/path.h"
 #include "priv/priv.h"
 
-#define LOCK_POLL_MS	20
-#define SETUP_CG_POOL	16
-#define SETUP_NOFILE	(1u << 20)
-#define SETUP_STRANGERS 4096 /* foreign instances looked at, at most */
+#define LOCK_POLL_MS  20
+#define SETUP_CG_POOL 16
+#define SETUP_NOFILE  (1u << 20)
 
 static int data_lock(struct priv *p, struct err *err)
 {
@@ -200,6 +199,7 @@ static void setup_adopted(void *arg, struct box *b)
 		return;
 	}
 	log_info("adopted sandbox %s, pid %d", b->id, b->pid);
+	boxes_publish(&p->boxes, e, b);
 	if (priv_watch_box(p, b, &err) < 0)
 		log_error("watch %s: %s", b->id, err.msg);
 	boxes_unlock(&p->boxes, e, b);
@@ -241,8 +241,9 @@ int priv_setup(struct priv *p, struct err *err)
 	setup_limits();
 	if (data_lock(p, err) < 0 || data_instance(p, err) < 0 || setup_dirs(p, err) < 0)
 		return -1;
-	if (setup_events(p, err) < 0 || setup_host(p, err) < 0)
+	if (strangers_mark(p, err) < 0 || setup_events(p, err) < 0 || setup_host(p, err) < 0)
 		return -1;
+	strangers_collect(p);
 	return setup_threads(p, err);
 }
 
@@ -297,6 +298,8 @@ void priv_teardown(struct priv *p)
 	if (p->net)
 		net_close(p->net, !clean);
 	image_store_close(p->images);
+	if (clean && p->run_dir[0])
+		strangers_unmark(p);
 	box_host_close(p->host, clean);
 	boxes_done(&p->boxes);
 	queue_done(&p->work);

@@ -2,7 +2,6 @@
  * verbs.c - what each verb of the privileged protocol does.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -55,18 +54,6 @@ static int disk_check(struct priv *p, struct err *err)
 		       (unsigned long long)p->cfg->disk_low, p->cfg->data_dir);
 }
 
-/* A box that ended before anybody watched it would never be reported: look once more. */
-static void start_watch(struct priv *p, const struct box *b)
-{
-	struct pollfd pfd = {.fd = b->pidfd, .events = POLLIN};
-	struct err err = {0};
-
-	if (priv_watch_box(p, b, &err) < 0)
-		log_error("watch %s: %s", b->id, err.msg);
-	if (poll(&pfd, 1, 0) > 0)
-		verb_reap(p, b->pid);
-}
-
 static int run_start(struct priv *p, struct box_launcher *l, struct job *j, struct err *err)
 {
 	struct box_entry *e = boxes_lock(&p->boxes, j->id, err);
@@ -95,7 +82,9 @@ static int run_start(struct priv *p, struct box_launcher *l, struct job *j, stru
 		wire_put_u32(&o, b->mark_us[MARK_READY]);
 		log_debug("start %s: pid %d in %u us", j->id, b->pid, b->mark_us[MARK_READY]);
 		peer_send(p, j->peer, &o);
-		start_watch(p, b);
+		boxes_publish(&p->boxes, e, b);
+		if (priv_watch_box(p, b, err) < 0)
+			log_error("watch %s: %s", b->id, err->msg);
 	}
 	boxes_unlock(&p->boxes, e, b);
 	return rc;

@@ -63,7 +63,7 @@ static void probe_fds(void)
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
-		int fd = atoi(e->d_name);
+		int fd = (int)strtol(e->d_name, NULL, 10);
 
 		if (e->d_name[0] != '.' && fd > 2 && fd != dirfd(d))
 			say(0, "descriptor", e->d_name);
