@@ -61,6 +61,10 @@ void *corebox_agent(void *arg)
 		struct pollfd p = {.fd = b->listener, .events = POLLIN};
 		int conn;
 
+		if (__atomic_load_n(&b->hangup, __ATOMIC_ACQUIRE)) {
+			fd_close_all(held, n);
+			n = 0;
+		}
 		if (poll(&p, 1, 20) <= 0)
 			continue;
 		conn = accept4(b->listener, NULL, NULL, SOCK_CLOEXEC);

@@ -17,7 +17,8 @@ struct corebox {
 	struct core *core;
 	struct caller who; /* of the admin key */
 	int listener;
-	bool mute; /* the stand-in accepts and never answers (a frozen agent) */
+	bool mute;   /* the stand-in accepts and never answers (a frozen agent) */
+	bool hangup; /* it drops those it kept waiting */
 	bool stop;
 	pthread_t agent;
 };

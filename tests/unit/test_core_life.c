@@ -364,6 +364,86 @@ static void e1_delete_while_stopping_ends_destroyed(void **state)
 	assert_true(corebox_until(nothing_left, b, 3000));
 }
 
+static void *start_thread(void *arg)
+{
+	struct creator *c = arg;
+
+	c->rc = sandbox_start(c->b->core, &c->b->who, c->name, -1, &c->s, &c->err);
+	return NULL;
+}
+
+static bool is_starting(void *arg)
+{
+	return corebox_state(arg, "box") == SB_STARTING;
+}
+
+static void e1_delete_while_starting_ends_destroyed(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_stop(b->core, &b->who, id, true, -1, &s, NULL), 0);
+	sandbox_done(&s);
+	fake_delay(b->fake, FAKE_START, 200);
+	pthread_create(&c.thread, NULL, start_thread, &c);
+	assert_true(corebox_until(is_starting, b, 3000));
+	assert_int_equal(sandbox_delete(b->core, &b->who, id, &s, NULL), 0);
+	assert_int_equal(s.state, SB_DESTROYING);
+	sandbox_done(&s);
+	pthread_join(c.thread, NULL);
+	if (c.rc == 0)
+		sandbox_done(&c.s);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 3000));
+	assert_true(corebox_until(nothing_left, b, 3000));
+	assert_int_equal(fake_live(b->fake), 0);
+}
+
+static void delete_cuts_a_start_short_whose_agent_never_answers(void **state)
+{
+	struct corebox *b = *state;
+	struct creator c = {.b = b, .name = "box"};
+	int64_t began = clock_mono_ms();
+	struct sandbox s;
+	char id[ID_LEN];
+
+	__atomic_store_n(&b->mute, true, __ATOMIC_RELEASE);
+	pthread_create(&c.thread, NULL, create_thread, &c);
+	assert_true(corebox_until(has_row, b, 3000));
+	assert_int_equal(sandbox_delete(b->core, &b->who, "box", &s, NULL), 0);
+	memcpy(id, s.id, ID_LEN);
+	sandbox_done(&s);
+	/* The killed box's agent hangs up, as a real one's socket does with its process. */
+	usleep(1300000);
+	assert_true(fake_count(b->fake, FAKE_KILL) > 0);
+	__atomic_store_n(&b->hangup, true, __ATOMIC_RELEASE);
+	assert_true(corebox_wait_state(b, id, SB_STATE_MAX, 5000));
+	assert_true(clock_mono_ms() - began < 6000);
+	pthread_join(c.thread, NULL);
+	if (c.rc == 0)
+		sandbox_done(&c.s);
+	assert_int_equal(fake_uppers(b->fake), 0);
+}
+
+static void e28_metrics_of_a_box_that_just_ended_are_a_conflict(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_metrics m;
+	struct err err = {0};
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_metrics(b->core, &b->who, id, &m, &err), 0);
+	assert_int_equal(m.s.mem_limit, 1ull << 30);
+	assert_int_equal(m.disk_total, 3ull << 30);
+	assert_int_equal(m.disk_used + m.disk_free, m.disk_total);
+	fake_fail(b->fake, FAKE_STATS, 1, ERR_NOT_FOUND);
+	assert_int_equal(sandbox_metrics(b->core, &b->who, id, &m, &err), -1);
+	assert_int_equal(err.code, ERR_CONFLICT);
+}
+
 static void delete_retries_what_the_runner_cannot_remove(void **state)
 {
 	struct corebox *b = *state;
@@ -590,6 +670,9 @@ int main(void)
 		T(e1_stop_while_creating_stops_it_afterwards),
 		T(e1_start_while_stopping_starts_it_afterwards),
 		T(e1_delete_while_stopping_ends_destroyed),
+		T(e1_delete_while_starting_ends_destroyed),
+		T(delete_cuts_a_start_short_whose_agent_never_answers),
+		T(e28_metrics_of_a_box_that_just_ended_are_a_conflict),
 		T(delete_retries_what_the_runner_cannot_remove),
 		T(delete_twice_is_no_error),
 		T(e25_frozen_agent_blocks_nobody_else),
