@@ -29,13 +29,14 @@ static struct init the_init;
  */
 static int signals_take(void)
 {
+	static const unsigned long deflt[8];
 	sigset_t all, chld;
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	for (int sig = 1; sig < 32; sig++)
-		if (sig != SIGKILL && sig != SIGSTOP)
-			signal(sig, SIG_DFL);
+	/* The raw call, with an all-zero action (SIG_DFL): libc hides the first real-time signals. */
+	for (int sig = 1; sig <= 64; sig++)
+		syscall(SYS_rt_sigaction, sig, deflt, NULL, 8);
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	return signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
