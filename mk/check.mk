@@ -90,6 +90,10 @@ soak: ## the long forms of the proofs: hours (root)
 lint: $(GEN_HDR) ## format, static analysis, banned calls, include rule, lengths
 	@tools/lint
 
+.PHONY: docs
+docs: $(BUILD)/caissond ## write docs/configuration.md from the program's table
+	@$(BUILD)/caissond --print-config-docs > docs/configuration.md
+
 coverage: ## lines that the unit tests reach, in build/coverage/summary.txt
 	@$(MAKE) -s -j2 PROFILE=coverage build/coverage/libcaisson.a unit-build
 	@for t in build/coverage/tests/test_*; do \
