@@ -1,0 +1,72 @@
+"""The examples of the documents run as they are printed."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+import cli_daemon  # noqa: E402
+
+# Every curl of a document must succeed, and quietly.
+PRELUDE = """set -eu -o pipefail
+curl() { command curl -fsS "$@"; }
+"""
+
+
+def blocks(name):
+    """Indented blocks of a page, in order."""
+    with open(f"{cli_daemon.TOP}/{name}", encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    out, now = [], []
+    for line in lines + [""]:
+        if line.startswith("    "):
+            now.append(line[4:])
+        elif now:
+            out.append("\n".join(now))
+            now = []
+    return out
+
+
+@pytest.fixture(scope="module")
+def d():
+    with cli_daemon.Daemon(image=cli_daemon.DEFAULT) as daemon:
+        yield daemon
+
+
+def run(d, script, cwd, **env):
+    out = subprocess.run(["bash", "-c", PRELUDE + script], cwd=cwd, env={
+        **os.environ, "PATH": f"{cli_daemon.BUILD}:{os.environ['PATH']}",
+        "DAYTONA_API_URL": d.url, "DAYTONA_API_KEY": d.key, **env},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    assert out.returncode == 0, f"{script}\n{out.stdout}\n{out.stderr}"
+    return out.stdout
+
+
+def test_api_page(d, tmp_path):
+    (tmp_path / "local").write_text("hello")
+    os.symlink(cli_daemon.BUSYBOX, tmp_path / "rootfs.tar.zst")
+    base = f"http://127.0.0.1:{d.port}"
+    start = f'A={base}; H="Authorization: Bearer {d.key}"; J="Content-Type: application/json"\n'
+    d.create(name="page", autoStopInterval=0)
+    start += f"ID={d.get('/sandbox/page')['id']}; T=$A/toolbox/$ID\n"
+    found = [b for b in blocks("docs/api.md") if "curl" in b]
+    assert len(found) >= 6
+    for block in found:
+        run(d, start + "\n".join(line for line in block.splitlines() if not line.startswith("A=")
+                                 and not line.startswith("H=")), tmp_path)
+
+
+def test_readme_tour(d, tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "x").write_text("x")
+    tour = next(b for b in blocks("README.md") if "caisson create" in b)
+    # A terminal is what a test has not; test_cli.py has one.
+    lines = [line for line in tour.splitlines() if "-t box" not in line]
+    assert "42" in run(d, "\n".join(lines), tmp_path)
+
+
+def test_readme_curl(d, tmp_path):
+    tour = next(b for b in blocks("README.md") if b.startswith("api="))
+    jq = "jq() { sed -n 's/.*\"id\": *\"\\([^\"]*\\)\".*/\\1/p' | head -n 1; }\n"
+    assert "Linux" in run(d, jq + tour, tmp_path)
