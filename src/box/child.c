@@ -267,15 +267,15 @@ CHILD_FN static long child_furnish(struct child *c)
 	return 0;
 }
 
-/* Bind dir/name (ours, no attacker's link in it) over at/path. */
-CHILD_FN static long child_bind(int dir, const char *name, int at, const char *path, uint64_t attrs)
+/* Bind dir/name (ours, no attacker's link in it) over at/path, with the flags of its mount. */
+CHILD_FN static long child_bind(int dir, const char *name, int at, const char *path, bool ro)
 {
-	struct mount_attr attr = {.attr_set = attrs};
+	struct mount_attr attr = {.attr_set = CHILD_INERT | MOUNT_ATTR_RDONLY};
 	long fd = raw3(SYS_open_tree, dir, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC), rc = 0;
 
 	if (fd < 0)
 		return fd;
-	if (attrs)
+	if (ro)
 		rc = raw5(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 	if (rc >= 0)
 		rc = child_move((int)fd, at, path);
@@ -283,27 +283,32 @@ CHILD_FN static long child_bind(int dir, const char *name, int at, const char *p
 	return rc;
 }
 
+/* The writable ones first; then the files' mount is made read-only, and every later clone is. */
 CHILD_FN static long child_files(struct child *c)
 {
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 	const struct {
 		const char *name;
 		int at;
 		const char *path;
-		uint64_t attrs;
 	} file[] = {
-		{"hosts", c->fd[CFD_AT_HOSTS], "", CHILD_INERT},
-		{"hostname", c->fd[CFD_AT_HOSTNAME], "", CHILD_INERT},
-		{"resolv.conf", c->fd[CFD_AT_RESOLV], "", CHILD_INERT},
-		{"meminfo", c->fd[CFD_PROC], "meminfo", CHILD_INERT | MOUNT_ATTR_RDONLY},
-		{"cpuinfo", c->fd[CFD_PROC], "cpuinfo", CHILD_INERT | MOUNT_ATTR_RDONLY},
-		{"online", c->fd[CFD_SYSFS], "devices/system/cpu/online",
-		 CHILD_INERT | MOUNT_ATTR_RDONLY},
+		{"hosts", c->fd[CFD_AT_HOSTS], ""},
+		{"hostname", c->fd[CFD_AT_HOSTNAME], ""},
+		{"resolv.conf", c->fd[CFD_AT_RESOLV], ""},
+		{"meminfo", c->fd[CFD_PROC], "meminfo"},
+		{"cpuinfo", c->fd[CFD_PROC], "cpuinfo"},
+		{"online", c->fd[CFD_SYSFS], "devices/system/cpu/online"},
 	};
 
 	for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++) {
-		long rc = child_bind(c->fd[CFD_FILES], file[i].name, file[i].at, file[i].path,
-				     file[i].attrs);
+		long rc = 0;
 
+		if (i == CHILD_FILES_RW)
+			rc = raw5(SYS_mount_setattr, c->fd[CFD_FILES], "", AT_EMPTY_PATH, &attr,
+				  sizeof(attr));
+		if (rc >= 0)
+			rc = child_bind(c->fd[CFD_FILES], file[i].name, file[i].at, file[i].path,
+					false);
 		if (rc < 0)
 			return rc;
 	}
@@ -315,11 +320,10 @@ CHILD_FN static long child_mask_paths(struct child *c)
 	for (size_t i = 0; i < c->nmasks; i++) {
 		const struct child_mask *m = c->mask[i];
 		int at = c->fd[m->where == IN_PROC ? CFD_PROC : CFD_SYSFS];
-		int src = m->kind == MASK_READONLY ? at : c->fd[CFD_FILES];
-		const char *name = m->kind == MASK_READONLY ? m->path
-				   : m->kind == MASK_FILE   ? "empty"
-							    : "void";
-		long rc = child_bind(src, name, at, m->path, CHILD_INERT | MOUNT_ATTR_RDONLY);
+		bool ro = m->kind == MASK_READONLY;
+		const char *name = m->kind == MASK_FILE ? "empty" : "void";
+		long rc = child_bind(ro ? at : c->fd[CFD_FILES], ro ? m->path : name, at, m->path,
+				     ro);
 
 		if (rc < 0)
 			return rc;
@@ -455,6 +459,7 @@ static const struct child_step {
 	{"attach the root file system", child_root},
 	{"attach /proc, /sys and /dev", child_furnish},
 	{"bind generated files", child_files},
+	{"forbid user namespaces", child_no_nesting},
 	{"mask paths", child_mask_paths},
 	{"change the root", child_pivot},
 	{"enter the cgroup namespace", child_cgroup},

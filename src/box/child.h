@@ -86,7 +86,7 @@ struct child {
 	struct child_file file[CHILD_FILES_MAX]; /* name NULL ends */
 	char shm_size[24];
 	uint64_t nofile;
-	bool no_new_privs, cgroup2;
+	bool no_new_privs, nest, cgroup2;
 	const struct child_mask *const *mask;
 	size_t nmasks;
 	const struct sock_fprog *filter;

@@ -15,6 +15,13 @@
 #define HOST_CG_POOL_MAX 64
 #define HOST_DYING_MAX	 4096 /* groups waiting for rmdir; beyond, the caller removes itself */
 
+/* A ready group: its limits are set already, its v1 tasks files are open. */
+struct host_cg {
+	char name[CG_NAME_LEN];
+	struct cg_limits limits;
+	int tasks[CG_V1_MAX];
+};
+
 /* A run directory with its agent socket, bound and listening. */
 struct rundir {
 	char name[ID_LEN]; /* below boxes/: ".pool-<n>" until it is a box's */
@@ -40,7 +47,8 @@ struct box_host {
 	bool janitor_runs;
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t work, done;
-	char cg_ready[HOST_CG_POOL_MAX][CG_NAME_LEN];
+	struct host_cg cg_ready[HOST_CG_POOL_MAX];
+	struct cg_limits cg_guess; /* limits of the last start: the next is likely the same */
 	unsigned ncg_ready;
 	int dev_ready[HOST_CG_POOL_MAX]; /* detached /dev mounts */
 	unsigned ndev_ready;
@@ -65,7 +73,8 @@ struct box_launcher {
 /* A child that does not die keeps its stack and struct for ever; the launcher gets new ones. */
 void launcher_abandon(struct box_launcher *l);
 
-int host_cg_claim(struct box_host *h, char ret[CG_NAME_LEN], struct err *err);
+int host_cg_claim(struct box_host *h, struct host_cg *ret, struct err *err);
+void host_cg_close(struct host_cg *cg); /* the descriptors */
 int host_dev_claim(struct box_host *h, struct err *err);
 /* boxes/<id> with a listening agent.sock in it; returns the socket. */
 int host_room_claim(struct box_host *h, const char *id, struct err *err);

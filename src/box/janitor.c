@@ -8,21 +8,45 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "box/host.h"
 
 #define JANITOR_RETRY_MS 20
 
-int host_cg_claim(struct box_host *h, char ret[CG_NAME_LEN], struct err *err)
+void host_cg_close(struct host_cg *cg)
 {
+	fd_close_all(cg->tasks, CG_V1_MAX);
+}
+
+static int host_cg_make(struct box_host *h, const struct cg_limits *l, struct host_cg *ret,
+			struct err *err)
+{
+	struct host_cg cg = {.limits = *l, .tasks = {-1, -1, -1, -1}};
+
+	if (cg_create(&h->cg, cg.name, err) < 0)
+		return -1;
+	if ((l->mem_bytes && cg_set_limits(&h->cg, cg.name, l, err) < 0) ||
+	    cg_open_tasks(&h->cg, cg.name, cg.tasks, err) < 0) {
+		host_cg_close(&cg);
+		cg_remove(&h->cg, cg.name);
+		return -1;
+	}
+	*ret = cg;
+	return 0;
+}
+
+int host_cg_claim(struct box_host *h, struct host_cg *ret, struct err *err)
+{
+	struct cg_limits none = {.mem_bytes = 0};
 	bool have = false;
 
 	pthread_mutex_lock(&h->lock);
 	if (h->ncg_ready) {
-		memcpy(ret, h->cg_ready[--h->ncg_ready], CG_NAME_LEN);
+		*ret = h->cg_ready[--h->ncg_ready];
 		have = true;
 	}
 	pthread_mutex_unlock(&h->lock);
-	return have ? 0 : cg_create(&h->cg, ret, err);
+	return have ? 0 : host_cg_make(h, &none, ret, err);
 }
 
 int host_dev_claim(struct box_host *h, struct err *err)
@@ -79,12 +103,16 @@ void host_janitor_wake(struct box_host *h)
 /* One of each kind a round, until no pool wants more; -1 when the kernel gives no more. */
 static int refill_cg(struct box_host *h)
 {
-	char name[CG_NAME_LEN];
+	struct cg_limits guess;
+	struct host_cg cg;
 
-	if (cg_create(&h->cg, name, NULL) < 0)
+	pthread_mutex_lock(&h->lock);
+	guess = h->cg_guess;
+	pthread_mutex_unlock(&h->lock);
+	if (host_cg_make(h, &guess, &cg, NULL) < 0)
 		return -1;
 	pthread_mutex_lock(&h->lock);
-	memcpy(h->cg_ready[h->ncg_ready++], name, CG_NAME_LEN);
+	h->cg_ready[h->ncg_ready++] = cg;
 	pthread_mutex_unlock(&h->lock);
 	return 0;
 }
@@ -219,8 +247,10 @@ void host_janitor_stop(struct box_host *h)
 	pthread_mutex_unlock(&h->lock);
 	pthread_join(h->janitor, NULL);
 	h->janitor_runs = false;
-	for (unsigned i = 0; i < h->ncg_ready; i++)
-		cg_remove(&h->cg, h->cg_ready[i]);
+	for (unsigned i = 0; i < h->ncg_ready; i++) {
+		host_cg_close(&h->cg_ready[i]);
+		cg_remove(&h->cg, h->cg_ready[i].name);
+	}
 	for (unsigned i = 0; i < h->ndying; i++)
 		cg_remove(&h->cg, h->dying[i]);
 	for (unsigned i = 0; i < h->ndev_ready; i++)

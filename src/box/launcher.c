@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sched.h>
@@ -18,6 +19,8 @@
 #include "base/path.h"
 #include "base/sys.h"
 #include "box/host.h"
+
+#define LAUNCHER_MOUNTS_MAX 2048 /* looked at when trimming */
 
 /* CAP_SYS_RESOURCE lets writes ignore quotas and reserves; the overlay must not inherit it. */
 static int launcher_caps(struct err *err)
@@ -69,6 +72,51 @@ void launcher_abandon(struct box_launcher *l)
 		log_error("%s", err.msg);
 }
 
+/* True when path is where or lies below it. */
+static bool path_below(const char *path, const char *where)
+{
+	size_t n = strlen(where);
+
+	return strcmp(where, "/") == 0 ||
+	       (strncmp(path, where, n) == 0 && (path[n] == '/' || path[n] == '\0'));
+}
+
+/*
+ * Every mount of this namespace is copied for each child and thrown away after its pivot_root, so
+ * those that no start needs go. Last mounted first, or a parent would be busy; what stays is what
+ * lies on the way to one of the paths, and proc, without which the child may not mount its own.
+ */
+static void launcher_trim(const struct box_host *h)
+{
+	const char *const need[] = {h->cfg.run_dir, h->cfg.data_dir, h->cfg.layers_dir,
+				    h->cg.v2_mount, "/proc"};
+	auto_fclose FILE *f = fopen("/proc/thread-self/mounts", "re");
+	char line[PATH_MAX + 256], *where[LAUNCHER_MOUNTS_MAX];
+	char real[ARRAY_LEN(need)][PATH_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
+		if (!realpath(need[i], real[i]))
+			return;
+	}
+	while (f && n < LAUNCHER_MOUNTS_MAX && fgets(line, sizeof(line), f)) {
+		char *at = strchr(line, ' '), *end = at ? strchr(at + 1, ' ') : NULL;
+
+		/* Names with escapes are left alone: they are rare, and staying is always safe. */
+		if (end && !memchr(at, '\\', (size_t)(end - at)))
+			where[n++] = strndup(at + 1, (size_t)(end - at - 1));
+	}
+	while (n--) {
+		bool keep = !where[n];
+
+		for (size_t i = 0; i < ARRAY_LEN(need) && !keep; i++)
+			keep = path_below(real[i], where[n]);
+		if (!keep)
+			umount2(where[n], MNT_DETACH | UMOUNT_NOFOLLOW);
+		free(where[n]);
+	}
+}
+
 static int launcher_prepare(struct box_launcher *l, struct err *err)
 {
 	const struct box_config *cfg = &l->host->cfg;
@@ -77,6 +125,7 @@ static int launcher_prepare(struct box_launcher *l, struct err *err)
 	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "make a mount namespace");
 	umask(0);
+	launcher_trim(l->host);
 	/* Mounts can be cloned only when found in the own namespace: open everything again. */
 	l->boxes = launcher_dir(cfg->data_dir, "boxes", err);
 	if (l->boxes < 0)

@@ -24,7 +24,7 @@ static const char *const allow_files[] = {
 };
 
 static const char *const allow_processes[] = {
-	"alarm", "arch_prctl", "capget", "capset", "execve", "execveat", "exit", "exit_group",
+	"alarm", "arch_prctl", "capget", "capset", "clone3", "execve", "execveat", "exit", "exit_group",
 	"fork", "futex", "futex_requeue", "futex_wait", "futex_waitv", "futex_wake", "getcpu",
 	"getegid", "geteuid", "getgid", "getgroups", "getitimer", "getpgid", "getpgrp", "getpid",
 	"getppid", "getpriority", "getresgid", "getresuid", "getrlimit", "get_robust_list",

@@ -37,6 +37,7 @@ struct start {
 	struct box_host *h;
 	const struct box_spec *spec;
 	struct box *b;
+	struct host_cg cg;
 	int status; /* our end of the status pipe */
 	bool upper_made, rundir_made;
 	int64_t begin_us;
@@ -86,8 +87,9 @@ static int start_claim(struct start *s, struct err *err)
 			return -1;
 		s->upper_made = true;
 	}
-	if (uids_claim(h->uids, &s->b->uid_base, err) < 0 || host_cg_claim(h, s->b->cg, err) < 0)
+	if (uids_claim(h->uids, &s->b->uid_base, err) < 0 || host_cg_claim(h, &s->cg, err) < 0)
 		return -1;
+	memcpy(s->b->cg, s->cg.name, CG_NAME_LEN);
 	host_janitor_wake(h);
 	crash_at("start.after_cgroup");
 	if (net_claim(h->cfg.net, s->spec->flags & PRIV_START_NET_BLOCK ? NET_BLOCK : 0,
@@ -97,16 +99,27 @@ static int start_claim(struct start *s, struct err *err)
 	return 0;
 }
 
+static bool limits_equal(const struct cg_limits *a, const struct cg_limits *b)
+{
+	return a->mem_bytes == b->mem_bytes && a->cpu_milli == b->cpu_milli &&
+	       a->pids_max == b->pids_max;
+}
+
 static int start_limits(struct start *s, struct err *err)
 {
 	const struct cg_limits limits = {.mem_bytes = s->spec->mem_bytes,
 					 .cpu_milli = s->spec->cpu_milli,
 					 .pids_max = s->spec->pids_max};
 
-	if (cg_set_limits(&s->h->cg, s->b->cg, &limits, err) < 0)
-		return -1;
-	if (cg_open_tasks(&s->h->cg, s->b->cg, &s->l->child->fd[CFD_TASKS], err) < 0)
-		return -1;
+	for (int i = 0; i < CG_V1_MAX; i++)
+		s->l->child->fd[CFD_TASKS + i] = TAKE_FD(s->cg.tasks[i]);
+	if (!limits_equal(&limits, &s->cg.limits)) {
+		if (cg_set_limits(&s->h->cg, s->b->cg, &limits, err) < 0)
+			return -1;
+		pthread_mutex_lock(&s->h->lock);
+		s->h->cg_guess = limits;
+		pthread_mutex_unlock(&s->h->lock);
+	}
 	return cg_delegate(&s->h->cg, s->b->cg, s->b->uid_base, err);
 }
 
@@ -150,6 +163,7 @@ static void start_child_init(struct start *s)
 		.stage_files = s->h->stage_files,
 		.hostname = s->spec->hostname,
 		.no_new_privs = s->spec->flags & PRIV_START_NO_NEW_PRIVS,
+		.nest = s->spec->flags & PRIV_START_NEST_USERNS,
 		.cgroup2 = s->h->cg.layout == CG_LAYOUT_V2,
 		.mask = s->h->mask,
 		.nmasks = s->h->nmasks,
@@ -334,6 +348,7 @@ static void start_close(struct start *s)
 	}
 	while (c->nspent)
 		close(c->spent[--c->nspent]);
+	host_cg_close(&s->cg);
 	if (s->status >= 0)
 		close(s->status);
 	s->status = -1;
@@ -405,7 +420,11 @@ static int start_run(struct start *s, struct err *err)
 int box_start(struct box_launcher *l, const struct box_spec *spec, struct box **ret,
 	      struct err *err)
 {
-	struct start s = {.l = l, .h = l->host, .spec = spec, .status = -1};
+	struct start s = {.l = l,
+			  .h = l->host,
+			  .spec = spec,
+			  .cg = {.tasks = {-1, -1, -1, -1}},
+			  .status = -1};
 
 	s.begin_us = clock_mono_us();
 	if (box_spec_check(spec, err) < 0)

@@ -3,8 +3,8 @@
  *
  * By leaf: the exec is born in a cgroup x<seq> below the delegated directory (clone3 with
  * CLONE_INTO_CGROUP). Nobody inside can leave it, the kill is one atomic write, and the leaf is
- * removed when it is empty. A sandbox's filter normally answers clone3 with ENOSYS, since its
- * flags can't be filtered. Moving a process into a leaf is no substitute: it takes a lock that
+ * removed when it is empty. Without clone3 (old kernels, a filter of others) there are no leaves:
+ * moving a process into a leaf is no substitute: it takes a lock that
  * waits for an RCU grace period unless it was taken just before, 14 ms measured here, on each
  * command that comes alone.
  *

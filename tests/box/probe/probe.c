@@ -251,7 +251,15 @@ static void probe_namespaces(void)
 	} ns[] = {{"mount", CLONE_NEWNS},      {"user", CLONE_NEWUSER}, {"pid", CLONE_NEWPID},
 		  {"network", CLONE_NEWNET},   {"uts", CLONE_NEWUTS},	{"ipc", CLONE_NEWIPC},
 		  {"cgroup", CLONE_NEWCGROUP}, {"time", 0x80}};
-	unsigned long args[11] = {0};
+	static const struct {
+		const char *name;
+		unsigned long flag;
+		int want;
+	} three[] = {{"clone3 with a user namespace", CLONE_NEWUSER, ENOSPC},
+		     {"clone3 with user and mount", CLONE_NEWUSER | CLONE_NEWNS, ENOSPC},
+		     {"clone3 with a mount namespace", CLONE_NEWNS, EPERM},
+		     {"clone3 with a network namespace", CLONE_NEWNET, EPERM},
+		     {"clone3 with a pid namespace", CLONE_NEWPID, EPERM}};
 
 	for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++) {
 		long rc;
@@ -264,7 +272,17 @@ static void probe_namespaces(void)
 			_exit(0);
 		refused("clone", rc, EPERM);
 	}
-	refused("clone3", syscall(435, args, 64), ENOSYS);
+	/* A filter can't see its flags, so the namespace's own count and capabilities refuse. */
+	for (size_t i = 0; i < sizeof(three) / sizeof(*three); i++) {
+		unsigned long args[11] = {[0] = three[i].flag, [4] = SIGCHLD};
+		long rc = syscall(435, args, 64);
+
+		if (rc == 0)
+			_exit(0);
+		refused(three[i].name, rc, three[i].want);
+	}
+	refused("raising the count of user namespaces",
+		open("/proc/sys/user/max_user_namespaces", O_WRONLY), 0);
 	refused("setns", setns(open("/proc/1/ns/net", O_RDONLY), 0), EPERM);
 }
 
