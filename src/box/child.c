@@ -18,6 +18,7 @@
 #include "box/raw.h"
 
 #define CHILD_WAIT_S   10 /* the parent's longest silence; then it is dead or broken */
+#define CHILD_FILES_RW 3  /* of the bound files, the first ones stay writable */
 #define CHILD_FD_HIGH  64 /* above every number given to init */
 #define CHILD_CAP_LAST 63
 #define CHILD_INERT    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
@@ -313,6 +314,26 @@ CHILD_FN static long child_files(struct child *c)
 			return rc;
 	}
 	return 0;
+}
+
+/*
+ * clone3 is allowed, and no filter can read its flags: the limit of this very user namespace
+ * forbids nested ones. Its root may not raise it again: that takes CAP_SYS_RESOURCE, and
+ * /proc/sys is read-only. All other namespaces take CAP_SYS_ADMIN.
+ */
+CHILD_FN static long child_no_nesting(struct child *c)
+{
+	long fd, rc;
+
+	if (c->nest)
+		return 0;
+	fd = raw4(SYS_openat, c->fd[CFD_PROC], "sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC,
+		  0);
+	if (fd < 0)
+		return fd;
+	rc = raw3(SYS_write, fd, "0", 1);
+	raw1(SYS_close, fd);
+	return rc;
 }
 
 CHILD_FN static long child_mask_paths(struct child *c)
