@@ -122,13 +122,60 @@ static void nobody_lives(void *arg, struct box *b)
 	fail_msg("adopted %s in a fresh directory", b->id);
 }
 
+struct bh_job {
+	const struct box_spec *spec;
+	struct box **ret;
+	struct err *err;
+	int rc;
+};
+
+static void *launcher_main(void *arg)
+{
+	struct bh *h = arg;
+	struct err err = {0};
+	struct box_launcher *l = box_launcher_open(h->host, &err);
+	pid_t tid = gettid();
+	struct bh_job *j;
+
+	if (!l) {
+		fprintf(stderr, "box_launcher_open: %s\n", err.msg);
+		abort();
+	}
+	write(h->answers[1], &tid, sizeof(tid));
+	while (read(h->jobs[0], &j, sizeof(j)) == (ssize_t)sizeof(j) && j) {
+		j->rc = box_start(l, j->spec, j->ret, j->err);
+		write(h->answers[1], &j, sizeof(j));
+	}
+	box_launcher_close(l);
+	return NULL;
+}
+
 static void launcher_open(struct bh *h)
 {
-	struct err err = {0};
+	assert_int_equal(pipe2(h->jobs, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(h->answers, O_CLOEXEC), 0);
+	assert_int_equal(pthread_create(&h->thread, NULL, launcher_main, h), 0);
+	read(h->answers[0], &h->launcher_tid, sizeof(h->launcher_tid));
+}
 
-	h->launcher = box_launcher_open(h->host, &err);
-	if (!h->launcher)
-		fail_msg("box_launcher_open: %s", err.msg);
+static void launcher_close(struct bh *h)
+{
+	struct bh_job *none = NULL;
+
+	write(h->jobs[1], &none, sizeof(none));
+	pthread_join(h->thread, NULL);
+	fd_close_all(h->jobs, 2);
+	fd_close_all(h->answers, 2);
+	h->launcher_tid = 0;
+}
+
+int bh_try_start(struct bh *h, const struct box_spec *s, struct box **ret, struct err *err)
+{
+	struct bh_job job = {.spec = s, .ret = ret, .err = err}, *j = &job;
+
+	write(h->jobs[1], &j, sizeof(j));
+	read(h->answers[0], &j, sizeof(j));
+	return job.rc;
 }
 
 void bh_open(struct bh *h)
@@ -161,10 +208,9 @@ void bh_reopen(struct bh *h)
 
 void bh_forget(struct bh *h)
 {
-	box_launcher_close(h->launcher);
+	launcher_close(h);
 	box_host_close(h->host, false);
 	net_close(h->net, true);
-	h->launcher = NULL;
 	h->host = NULL;
 	h->net = NULL;
 }
@@ -209,7 +255,7 @@ void bh_close(struct bh *h)
 {
 	box_host_settle(h->host, clock_mono_ms() + BH_SETTLE_MS);
 	assert_int_equal(bh_processes(h), 0);
-	box_launcher_close(h->launcher);
+	launcher_close(h);
 	net_close(h->net, false);
 	box_host_close(h->host, true);
 	no_groups(h);
@@ -242,7 +288,7 @@ struct box *bh_start(struct bh *h, const struct box_spec *s)
 	struct err err = {0};
 	struct box *b = NULL;
 
-	if (box_start(h->launcher, s, &b, &err) < 0)
+	if (bh_try_start(h, s, &b, &err) < 0)
 		fail_msg("box_start: %s", err.msg);
 	return b;
 }

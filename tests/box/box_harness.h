@@ -8,6 +8,7 @@
 #ifndef CAISSON_TEST_BOX_HARNESS_H
 #define CAISSON_TEST_BOX_HARNESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,7 +25,11 @@ struct bh {
 	const char *init; /* caisson-init of the build unless set before bh_open */
 	struct net *net;
 	struct box_host *host;
-	struct box_launcher *launcher;
+	/* The launcher lives on a thread of its own, since it changes what its thread sees. */
+	pthread_t thread;
+	pid_t launcher_tid; /* 0: none */
+	int jobs[2];	    /* pipe of struct bh_job pointers to it */
+	int answers[2];
 };
 
 struct bh_result {
@@ -44,6 +49,8 @@ const char *bh_layer_id(int n);
 
 /* Defaults: 256 MiB, 1 cpu, 128 pids, 1024 files, host name "box", layer 1. */
 struct box_spec bh_spec(const char *id);
+/* box_start on the launcher's thread. */
+int bh_try_start(struct bh *h, const struct box_spec *s, struct box **ret, struct err *err);
 struct box *bh_start(struct bh *h, const struct box_spec *s); /* fails the test */
 struct box *bh_new(struct bh *h, char id[ID_LEN]);	      /* fresh with defaults */
 void bh_kill(struct bh *h, struct box *b); /* processes and runtime; the upper stays */

@@ -87,17 +87,17 @@ static void starting_twice_or_without_files_is_an_error(void **state)
 	struct err err = {0};
 	char missing[ID_LEN];
 
-	assert_int_equal(box_start(h->launcher, &s, &other, &err), -1);
+	assert_int_equal(bh_try_start(h, &s, &other, &err), -1);
 	assert_int_equal(err.code, ERR_CONFLICT);
 	assert_int_equal(bh_sh(h, b, "true", &out), 0);
 	id_new(missing);
 	s = bh_spec(missing);
 	s.fresh = false;
-	assert_int_equal(box_start(h->launcher, &s, &other, &err), -1);
+	assert_int_equal(bh_try_start(h, &s, &other, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	s.fresh = true;
 	s.layer = (const char *[]){bh_layer_id(7)};
-	assert_int_equal(box_start(h->launcher, &s, &other, &err), -1);
+	assert_int_equal(bh_try_start(h, &s, &other, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	bh_delete(h, b);
 }
@@ -138,18 +138,23 @@ static void every_range_of_a_spec_is_checked(void **state)
 }
 
 /* A35, E16: whatever happens to pid 1 while it is built, the start ends soon and leaves nothing. */
+struct killer {
+	const struct bh *h;
+	unsigned delay_us;
+};
+
 static void *killer_main(void *arg)
 {
-	unsigned delay_us = *(unsigned *)arg;
+	const struct killer *k = arg;
 	int64_t end = clock_mono_ms() + 5000;
 	char path[64], text[4096];
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	/* A child is listed with the thread that cloned it. */
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", k->h->launcher_tid);
 	while (clock_mono_ms() < end) {
-		/* The child belongs to the thread that cloned it: the test's main thread. */
 		if (path_read_at(AT_FDCWD, path, text, sizeof(text), NULL) <= 0)
 			continue;
-		usleep(delay_us);
+		usleep(k->delay_us);
 		kill((pid_t)strtol(text, NULL, 10), SIGKILL);
 		return NULL;
 	}
@@ -161,7 +166,7 @@ static void a35_pid1_killed_while_it_is_built_fails_the_start_soon(void **state)
 	struct bh *h = *state;
 
 	for (unsigned i = 0; i < 30; i++) {
-		unsigned delay = i * 60;
+		struct killer k = {.h = h, .delay_us = i * 60};
 		char id[ID_LEN];
 		struct box_spec s;
 		struct box *b = NULL;
@@ -171,8 +176,8 @@ static void a35_pid1_killed_while_it_is_built_fails_the_start_soon(void **state)
 
 		id_new(id);
 		s = bh_spec(id);
-		pthread_create(&killer, NULL, killer_main, &delay);
-		if (box_start(h->launcher, &s, &b, &err) == 0)
+		pthread_create(&killer, NULL, killer_main, &k);
+		if (bh_try_start(h, &s, &b, &err) == 0)
 			bh_delete(h, b); /* the kill came late: a box that died is ended alike */
 		assert_true(clock_mono_ms() - begin < 3000);
 		pthread_join(killer, NULL);
@@ -201,7 +206,7 @@ static void a35_init_that_ends_at_once_fails_the_start(void **state)
 
 	id_new(id);
 	s = bh_spec(id);
-	assert_int_equal(box_start(h->launcher, &s, &b, &err), -1);
+	assert_int_equal(bh_try_start(h, &s, &b, &err), -1);
 	assert_true(clock_mono_ms() - begin < 3000);
 	assert_int_equal(bh_processes(h), 0);
 }
@@ -253,7 +258,7 @@ static void start_and_die(struct bh *h, const char *id, const char *point, int w
 		if (box_adopt(h->host, adopt_one, NULL, &err) < 0)
 			_exit(3);
 		crash_arm(point);
-		_exit(box_start(h->launcher, &s, &b, &err) == 0 ? 0 : 2);
+		_exit(bh_try_start(h, &s, &b, &err) == 0 ? 0 : 2);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	if (want_signal)
