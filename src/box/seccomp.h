@@ -4,9 +4,9 @@
  * What is allowed is a subset of what Docker's default profile allows. Refusals are errnos, never
  * kills: EPERM where the call is known and denied, ENOSYS for everything unknown or foreign (i386,
  * x32). clone3 hides its flags from a filter and is allowed: what it could make is refused by the
- * user namespace's own limit and by missing capabilities (child_no_nesting). The filter is a binary tree over the
- * call number, since the kernel runs it once per call number at installation: 0.5 ms for a
- * linear list, a fifth of that for the tree.
+ * user namespace's own limit and by missing capabilities (child_no_nesting). The filter is a binary
+ * tree over the call number, since the kernel runs it once per call number at installation: 0.5 ms
+ * for a linear list, a fifth of that for the tree.
  */
 #ifndef CAISSON_BOX_SECCOMP_H
 #define CAISSON_BOX_SECCOMP_H

@@ -34,7 +34,7 @@ static int signals_take(void)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	/* The raw call, with an all-zero action (SIG_DFL): libc hides the first real-time signals. */
+	/* Raw, with an all-zero action (SIG_DFL): libc hides the first real-time signals. */
 	for (int sig = 1; sig <= 64; sig++)
 		syscall(SYS_rt_sigaction, sig, deflt, NULL, 8);
 	sigemptyset(&chld);

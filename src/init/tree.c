@@ -3,10 +3,9 @@
  *
  * By leaf: the exec is born in a cgroup x<seq> below the delegated directory (clone3 with
  * CLONE_INTO_CGROUP). Nobody inside can leave it, the kill is one atomic write, and the leaf is
- * removed when it is empty. Without clone3 (old kernels, a filter of others) there are no leaves:
- * moving a process into a leaf is no substitute: it takes a lock that
- * waits for an RCU grace period unless it was taken just before, 14 ms measured here, on each
- * command that comes alone.
+ * removed when it is empty. Without clone3 (old kernels, a filter of others) there are no leaves,
+ * and moving a process into one is no substitute: it takes a lock that waits for an RCU grace
+ * period unless it was taken just before, 14 ms measured, on each command that comes alone.
  *
  * By marker: each exec's processes inherit a value of the limit RLIMIT_LOCKS, which the kernel has
  * ignored since 2.4.25 and shows to everybody in /proc/PID/limits. It survives fork, exec and
