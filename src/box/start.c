@@ -224,6 +224,26 @@ static long start_clone(struct start *s, int cgroup)
 	return child_clone(&args, c);
 }
 
+/*
+ * What a box takes of inotify, timers, queued signals, message queues and namespaces is counted
+ * for the owner of its user namespace too, against one limit an owner. The owner is the caller's
+ * effective id: were it root's, one box could use up the share of all others and of the host.
+ */
+static long start_clone_owned(struct start *s, int cgroup)
+{
+	int saved;
+	long pid;
+
+	/* Raw calls, for this thread alone; the secure bits keep its capabilities. */
+	if (syscall(SYS_setresuid, -1, s->b->uid_base, -1) < 0)
+		return -1;
+	pid = start_clone(s, cgroup);
+	saved = errno;
+	syscall(SYS_setresuid, -1, 0, -1);
+	errno = saved;
+	return pid;
+}
+
 /* The new process is born in the lease's network namespace, which it could not join itself. */
 static int start_spawn(struct start *s, struct err *err)
 {
@@ -242,7 +262,7 @@ static int start_spawn(struct start *s, struct err *err)
 	if (c->fd[CFD_SYSFS] >= 0) {
 		bool into = !(sys_forced_enosys & SYS_BIT_CLONE3_CGROUP);
 
-		pid = start_clone(s, into ? cgroup : -1);
+		pid = start_clone_owned(s, into ? cgroup : -1);
 		saved = errno;
 		if (pid < 0)
 			err_errno(err, ERR_INTERNAL, saved, "clone %s", s->b->id);
