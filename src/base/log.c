@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #define LOG_LINE_MAX 2048
 
@@ -48,22 +49,46 @@ const char *log_request(void)
 	return log_reqid;
 }
 
+/* C1 controls, and marks that turn the direction of or break a line on a terminal. */
+static bool log_char_moves(const unsigned char *p, size_t len)
+{
+	if (len == 2)
+		return p[0] == 0xc2 && p[1] < 0xa0;
+	if (len != 3 || p[0] != 0xe2)
+		return false;
+	return (p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
+	       (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+}
+
+/* Bytes of the character at in that may be written as it is; 0: one byte has to be escaped. */
+static size_t log_plain(const char *in, size_t left)
+{
+	size_t len;
+
+	if ((unsigned char)*in < 0x80)
+		return (unsigned char)*in >= 32 && *in != 127;
+	if (utf8_next(in, left, &len) != UTF8_OK)
+		return 0;
+	return log_char_moves((const unsigned char *)in, len) ? 0 : len;
+}
+
 /* Escape into out; valid both inside a JSON string and on a terminal. Returns the length. */
 static size_t log_escape(char *out, size_t cap, const char *in)
 {
-	size_t n = 0;
+	size_t n = 0, left = strlen(in);
 
-	for (; *in && n + 7 < cap; in++) {
-		unsigned char c = (unsigned char)*in;
+	while (left && n + 7 < cap) {
+		size_t len = log_plain(in, left);
 
-		if (c == '"' || c == '\\') {
+		if (*in == '"' || *in == '\\')
 			out[n++] = '\\';
-			out[n++] = (char)c;
-		} else if (c < 32 || c == 127) {
-			n += (size_t)snprintf(out + n, cap - n, "\\u%04x", c);
-		} else {
-			out[n++] = (char)c;
-		}
+		if (len)
+			memcpy(out + n, in, len);
+		else
+			snprintf(out + n, cap - n, "\\u%04x", (unsigned char)*in);
+		n += len ? len : 6;
+		in += len ? len : 1;
+		left -= len ? len : 1;
 	}
 	out[n] = '\0';
 	return n;

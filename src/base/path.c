@@ -10,10 +10,11 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/sys.h"
 
-#define PATH_TRIES     32   /* openat2 answers EAGAIN while a rename races with the walk */
-#define PATH_DEPTH_MAX 1000 /* deepest tree path_remove_tree descends */
+#define PATH_TRIES     32  /* openat2 answers EAGAIN while a rename races with the walk */
+#define PATH_DEPTH_MAX 100 /* path_remove_tree moves what is deeper */
 
 static int path_check(const char *path, struct err *err)
 {
@@ -143,10 +144,46 @@ ssize_t path_read_at(int dirfd, const char *name, char *out, size_t cap, struct 
 	return (ssize_t)n;
 }
 
-static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct err *err)
+/*
+ * One removal. What lies deeper than the bound is moved up into the top directory and met again
+ * there, so a tree of any depth costs bounded stack and descriptors.
+ */
+struct tree {
+	int top;
+	dev_t dev;
+	bool lifted; /* since the top was last read from its beginning */
+};
+
+static int tree_remove(struct tree *t, int dirfd, const char *name, int depth, struct err *err);
+
+static int tree_lift(struct tree *t, int dirfd, const char *name, struct err *err)
+{
+	char to[40] = ".lifted-";
+
+	id_hex(to + strlen(to), 8);
+	if (renameat(dirfd, name, t->top, to) < 0)
+		return err_errno(err, ERR_INVALID, errno, "tree at %s is deeper than %d", name,
+				 PATH_DEPTH_MAX);
+	t->lifted = true;
+	return 0;
+}
+
+static int tree_entries(struct tree *t, DIR *dir, int depth, struct err *err)
+{
+	struct dirent *ent;
+
+	while ((ent = readdir(dir))) {
+		if (strcmp(ent->d_name, ".") == 0 || strcmp(ent->d_name, "..") == 0)
+			continue;
+		if (tree_remove(t, dirfd(dir), ent->d_name, depth + 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int tree_remove(struct tree *t, int dirfd, const char *name, int depth, struct err *err)
 {
 	auto_closedir DIR *dir = NULL;
-	struct dirent *ent;
 	struct stat st;
 	int fd;
 
@@ -157,8 +194,7 @@ static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
 	if (depth > PATH_DEPTH_MAX)
-		return err_set(err, ERR_INVALID, "tree at %s is deeper than %d", name,
-			       PATH_DEPTH_MAX);
+		return tree_lift(t, dirfd, name, err);
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(err, err_code_of_errno(errno), errno, "open %s", name);
@@ -167,14 +203,16 @@ static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct
 		close(fd);
 		return err_errno(err, ERR_NOMEM, errno, "read %s", name);
 	}
-	if (fstat(fd, &st) < 0 || st.st_dev != dev)
+	if (fstat(fd, &st) < 0 || st.st_dev != t->dev)
 		return err_set(err, ERR_CONFLICT, "%s is a mount point", name);
-	while ((ent = readdir(dir))) {
-		if (strcmp(ent->d_name, ".") == 0 || strcmp(ent->d_name, "..") == 0)
-			continue;
-		if (tree_remove(fd, ent->d_name, dev, depth + 1, err) < 0)
+	if (depth == 0)
+		t->top = fd;
+	do {
+		t->lifted = depth ? t->lifted : false;
+		rewinddir(dir);
+		if (tree_entries(t, dir, depth, err) < 0)
 			return -1;
-	}
+	} while (depth == 0 && t->lifted);
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return err_errno(err, err_code_of_errno(errno), errno, "rmdir %s", name);
 	return 0;
@@ -182,11 +220,13 @@ static int tree_remove(int dirfd, const char *name, dev_t dev, int depth, struct
 
 int path_remove_tree(int dirfd, const char *name, struct err *err)
 {
+	struct tree t = {.top = -1};
 	struct stat st;
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT
 			       ? 0
 			       : err_errno(err, err_code_of_errno(errno), errno, "stat %s", name);
-	return tree_remove(dirfd, name, st.st_dev, 0, err);
+	t.dev = st.st_dev;
+	return tree_remove(&t, dirfd, name, 0, err);
 }
