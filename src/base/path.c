@@ -191,8 +191,7 @@ static int tree_remove(struct tree *t, int dirfd, const char *name, int depth, s
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
 		return err_errno(err, err_code_of_errno(errno), errno, "unlink %s", name);
-	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return 0;
+	/* No rmdir on trial: the kernel walks all it has cached below before it says no. */
 	if (depth > PATH_DEPTH_MAX)
 		return tree_lift(t, dirfd, name, err);
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

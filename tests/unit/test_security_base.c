@@ -18,7 +18,7 @@
 #include "base/path.h"
 #include "base/utf8.h"
 
-#define DEEP 5000
+#define DEEP 3000
 
 static char base[64];
 
