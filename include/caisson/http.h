@@ -94,6 +94,12 @@ const struct buf *http_body(struct http_req *req);
 const char *http_remote(struct http_req *req); /* client's address as text, proxies applied */
 int http_client_fd(struct http_req *req);      /* for hang-up detection */
 const char *http_request_id(struct http_req *req);
+/*
+ * Say how many bytes of memory this request holds by now, for as long as its reply is not sent;
+ * http_held sums up over all requests, so that who collects much can stop in time.
+ */
+void http_hold(struct http_req *req, uint64_t bytes);
+uint64_t http_held(struct http_req *req);
 /* "http://host:port" without trailing slash: public URL or the Host used. */
 const char *http_base_url(struct http_req *req);
 

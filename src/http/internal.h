@@ -76,6 +76,7 @@ struct http_server {
 	pthread_t acceptor;
 	_Atomic bool stopping;
 	_Atomic uint64_t bodies; /* bytes of whole bodies in memory */
+	_Atomic uint64_t held;	 /* sum of http_hold */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;	 /* a connection or WebSocket ended */
 	struct http_conn *conns; /* lock */
@@ -120,6 +121,7 @@ struct http_req {
 	int fail_status; /* 0: no error; else the status of err */
 	struct MHD_Response *resp;
 	int status;
+	uint64_t held; /* http_hold */
 	struct http_reply_head *head;
 	size_t nheads;
 	struct http_ws *ws;		 /* accepted upgrade that has not begun */

@@ -58,6 +58,7 @@ void req_free(struct http_req *req)
 	for (size_t i = 0; i < HTTP_OFFERED_MAX; i++)
 		free(req->offered[i]);
 	body_forget(req);
+	http_hold(req, 0);
 	url_query_done(&req->query);
 	free(req->base_url);
 	free(req->path);
@@ -319,6 +320,18 @@ int http_client_fd(struct http_req *req)
 const char *http_request_id(struct http_req *req)
 {
 	return req->reqid;
+}
+
+void http_hold(struct http_req *req, uint64_t bytes)
+{
+	/* Unsigned, so a smaller figure than before subtracts. */
+	atomic_fetch_add(&req->srv->held, bytes - req->held);
+	req->held = bytes;
+}
+
+uint64_t http_held(struct http_req *req)
+{
+	return atomic_load(&req->srv->held);
 }
 
 static void local_authority(const struct http_req *req, char *out, size_t cap)

@@ -4,9 +4,41 @@
  */
 #include "api/daytona/toolbox.h"
 
+#define OUTPUT_ALL 8 /* bound of all outputs in memory, as a multiple of the ceiling of one */
+
+bool exec_output_room(struct http_req *req, uint64_t bytes)
+{
+	return http_held(req) + bytes <= OUTPUT_ALL * core_settings(api_core(req))->output_max;
+}
+
+/* Worst case: each byte becomes six of JSON, and a full buffer doubles. */
+static bool output_fits(const struct exec_output *o, const struct buf *b, size_t n)
+{
+	if (o->kept + n <= EXEC_OUTPUT_SHARE || b->cap - b->len > 6 * n + 64)
+		return true;
+	return exec_output_room(o->req, MAX(b->cap, 6 * n));
+}
+
+static int output_keep(struct exec_output *o, struct buf *b, const void *p, size_t n,
+		       struct err *err)
+{
+	int rc;
+
+	if (o->raw) {
+		rc = buf_add(b, p, n, err);
+	} else {
+		jw_text_more(o->w, p, n);
+		rc = jw_end(o->w, err);
+	}
+	o->kept += n;
+	http_hold(o->req, b->cap);
+	return rc;
+}
+
 int exec_output_sink(void *arg, int stream, const void *p, size_t n, struct err *err)
 {
 	struct exec_output *o = arg;
+	struct buf *b = o->raw ? o->raw : o->w->b;
 	uint64_t room = o->max - o->kept;
 
 	(void)stream;
@@ -14,11 +46,13 @@ int exec_output_sink(void *arg, int stream, const void *p, size_t n, struct err 
 		n = (size_t)room;
 		o->cut = true;
 	}
-	o->kept += n;
-	if (o->raw)
-		return buf_add(o->raw, p, n, err);
-	jw_text_more(o->w, p, n);
-	return jw_end(o->w, err);
+	if (n && !output_fits(o, b, n)) {
+		/* No gaps: what comes later is left out too. */
+		o->max = o->kept;
+		o->cut = true;
+		return 0;
+	}
+	return n ? output_keep(o, b, p, n, err) : 0;
 }
 
 int exec_check_timeout(const struct exec_result *r, int64_t timeout_s, struct err *err)

@@ -12,12 +12,20 @@
 const char *toolbox_id(struct http_req *req);
 
 /* ---- exec_output.c: what a command printed, as a JSON string or kept raw ---- */
+/*
+ * Besides its own ceiling each output is cut when those of all requests together come over a
+ * bound, but not below a small share: what sandboxes print must not use up the daemon's memory.
+ */
 struct exec_output {
+	struct http_req *req;
 	struct jw *w;	 /* the open string it goes to, or NULL */
 	struct buf *raw; /* else kept here */
 	uint64_t max, kept;
-	bool cut; /* more came than max */
+	bool cut; /* more came than was kept */
 };
+/* False when keeping more bytes of memory would pass the bound of all requests. */
+bool exec_output_room(struct http_req *req, uint64_t bytes);
+#define EXEC_OUTPUT_SHARE (256u << 10)
 int exec_output_sink(void *arg, int stream, const void *p, size_t n, struct err *err);
 /* Members behind the result: exit code, and what this daemon adds when there is more to say. */
 void exec_put_result(struct jw *w, const struct exec_result *r, bool cut);

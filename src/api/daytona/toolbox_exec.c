@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define TIMEOUT_MAX_S 86400
 #define COMMAND_MAX   (512 << 10) /* the agent takes at most 1 MiB of arguments and environment */
 #define CODE_MAX      (8 << 20)
@@ -54,7 +56,7 @@ static int execute(struct http_req *req, const struct exec_args *a, struct err *
 	auto_buf struct buf b = BUF_INIT(reply_max(req));
 	struct exec_result r = {0};
 	struct jw w;
-	struct exec_output out = {.w = &w, .max = output_max(req)};
+	struct exec_output out = {.req = req, .w = &w, .max = output_max(req)};
 
 	jw_init(&w, &b);
 	jw_open(&w, '{');
@@ -175,7 +177,7 @@ static int code_run(struct http_req *req, const struct code_args *a, struct err 
 {
 	auto_buf struct buf raw = BUF_INIT((size_t)output_max(req));
 	auto_free const char **argv = code_argv(a, err);
-	struct exec_output out = {.raw = &raw, .max = output_max(req)};
+	struct exec_output out = {.req = req, .raw = &raw, .max = output_max(req)};
 	struct exec_result r = {0};
 	const struct exec_spec spec = {
 		.sandbox = toolbox_id(req),
@@ -193,6 +195,11 @@ static int code_run(struct http_req *req, const struct code_args *a, struct err 
 		     http_client_fd(req), &r, err) < 0 ||
 	    exec_check_timeout(&r, a->timeout_s, err) < 0)
 		return -1;
+	if (raw.len > EXEC_OUTPUT_SHARE && !exec_output_room(req, 6 * raw.len)) {
+		raw.len = utf8_floor(raw.data, EXEC_OUTPUT_SHARE);
+		out.cut = true;
+	}
+	http_hold(req, raw.cap + 6 * raw.len);
 	return reply_code(req, &raw, &r, out.cut, err);
 }
 
