@@ -42,7 +42,7 @@ struct shared {
 	int failed; /* line of the first failed check */
 	char note[256];
 	char id[4][ID_LEN];
-	int exited, ooms;
+	int exited, ooms, pid;
 };
 
 struct lab_priv {
@@ -440,6 +440,47 @@ static void on_exit_destroy_leaves_nothing(void **state)
 	}
 }
 
+static void leave_api(struct lab_priv *l, int number, int sock)
+{
+	struct runner *r = api_runner(sock);
+	struct runner_started st;
+
+	if (l->sh->apis == 1) {
+		api_start(r, l->sh->id[0], &st);
+		l->sh->pid = (int)st.pid;
+	}
+	CHECK(number <= 2);
+	l->sh->done = 1;
+	api_wait_term();
+}
+
+/* A killed daemon whose data directory was deleted: no successor comes, the next daemon cleans. */
+static void dead_instances_are_collected(void **state)
+{
+	char old_run[128], text[16] = "", path[160], other[96];
+
+	(void)state;
+	lab.api = leave_api;
+	runner_start();
+	wait_done();
+	snprintf(path, sizeof(path), "%s/data/instance", lab.dir);
+	path_read_at(AT_FDCWD, path, text, sizeof(text), NULL);
+	snprintf(old_run, sizeof(old_run), "%s/%s", lab.dir, text);
+	runner_stop(SIGKILL);
+	assert_int_equal(kill(lab.sh->pid, 0), 0);
+	path_remove_tree(AT_FDCWD, lab.data, NULL);
+	snprintf(other, sizeof(other), "%s/other", lab.dir);
+	assert_int_equal(mkdir(other, 0711), 0);
+	lab.cfg.data_dir = other;
+	lab.sh->done = 0;
+	runner_start();
+	wait_done();
+	assert_int_equal(access(old_run, F_OK), -1);
+	assert_int_equal(runner_stop(SIGTERM), 0);
+	snprintf(path, sizeof(path), "/proc/%d/root", lab.sh->pid);
+	assert_int_equal(readlink(path, text, sizeof(text)), -1);
+}
+
 static void oom_api(struct lab_priv *l, int number, int sock)
 {
 	const char *argv[] = {"/probe", "memory", NULL};
@@ -647,6 +688,7 @@ int main(void)
 		PRIV_TEST(boxes_outlive_an_orderly_stop),
 		PRIV_TEST(boxes_outlive_a_killed_runner),
 		PRIV_TEST(on_exit_destroy_leaves_nothing),
+		PRIV_TEST(dead_instances_are_collected),
 		PRIV_TEST(a53_oom_is_an_event_with_limit_peak_and_victim),
 		cmocka_unit_test(messages_that_break_the_protocol_are_refused),
 		PRIV_TEST(api_that_breaks_the_protocol_is_killed),
