@@ -250,22 +250,37 @@ static int config_line(struct config *c, char *line, struct err *err)
 	return config_set(c, r, trim(eq + 1), err);
 }
 
-static int config_file(struct config *c, const char *path, bool must, struct err *err)
+/* What was read of the file; it may hold the first key, so nothing of it stays in memory. */
+struct config_text {
+	char file[CONFIG_LINE_MAX], line[CONFIG_LINE_MAX];
+};
+
+static int config_lines(struct config *c, struct config_text *t, const char *path, bool must,
+			struct err *err)
 {
 	auto_fclose FILE *f = fopen(path, "re");
-	char line[CONFIG_LINE_MAX];
 	int n = 0;
 
 	if (!f && !must && errno == ENOENT)
 		return 0;
 	if (!f)
 		return err_errno(err, ERR_INVALID, errno, "open configuration %s", path);
-	while (fgets(line, sizeof(line), f)) {
+	setvbuf(f, t->file, _IOFBF, sizeof(t->file));
+	while (fgets(t->line, sizeof(t->line), f)) {
 		n++;
-		if (config_line(c, line, err) < 0)
+		if (config_line(c, t->line, err) < 0)
 			return err_wrap(err, "%s line %d", path, n);
 	}
 	return 0;
+}
+
+static int config_file(struct config *c, const char *path, bool must, struct err *err)
+{
+	struct config_text t;
+	int rc = config_lines(c, &t, path, must, err);
+
+	explicit_bzero(&t, sizeof(t));
+	return rc;
 }
 
 /* One flag at argv[*i]; moves *i over a separate value. */

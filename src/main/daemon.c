@@ -253,6 +253,32 @@ static pid_t daemon_spawn_net(void *arg, int control, const int dns[PRIV_NET_FDS
 	return role_spawn(arg, "net", pass, ARRAY_LEN(pass), err);
 }
 
+/*
+ * Everybody on the machine sees arguments, and the roles inherit both: once the key is in its file,
+ * neither may hold it.
+ */
+static void daemon_forget_key(struct config *c, int argc, char **argv)
+{
+	static const char flag[] = "--admin-key";
+	size_t n = sizeof(flag) - 1;
+
+	for (int i = 1; i < argc; i++) {
+		char *value = NULL;
+
+		if (strncmp(argv[i], flag, n) != 0)
+			continue;
+		if (argv[i][n] == '=')
+			value = argv[i] + n + 1;
+		else if (!argv[i][n] && i + 1 < argc)
+			value = argv[++i];
+		if (value)
+			memset(value, '*', strlen(value));
+	}
+	unsetenv("CAISSON_ADMIN_KEY");
+	if (c->admin_key)
+		explicit_bzero(c->admin_key, strlen(c->admin_key));
+}
+
 /* caisson-init: configured, beside the program (build tree), or installed. */
 static int daemon_init_path(const struct config *c, char out[PATH_MAX], struct err *err)
 {
@@ -321,6 +347,7 @@ static int daemon_run(struct daemon *d, struct err *err)
 	if (role_ids(c, &uid, &pc.api_gid, err) < 0 || daemon_init_path(c, init, err) < 0 ||
 	    daemon_data_dir(c, err) < 0)
 		return -1;
+	daemon_forget_key(c, d->argc, d->argv);
 	d->listen_fd = daemon_listen(c->listen, err);
 	if (d->listen_fd < 0)
 		return -1;

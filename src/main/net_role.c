@@ -8,6 +8,7 @@
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -52,6 +53,9 @@ int role_net(struct config *c)
 	};
 	struct err err = {0};
 
+	/* From the configuration file; it is the api's. */
+	if (c->admin_key)
+		explicit_bzero(c->admin_key, strlen(c->admin_key));
 	if (net_prepare(&err) < 0 || netrole_main(&cfg, &err) < 0) {
 		log_error("resolver: %s", err.msg);
 		return 1;
