@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -27,9 +28,11 @@
 #include "caisson/priv.h"
 #include "main/roles.h"
 
-#define DAEMON_BACKLOG	  1024
-#define DAEMON_KEY_PREFIX "dtn_"
-#define DAEMON_KEY_HEX	  64
+#define DAEMON_BIND_MS	     3000
+#define DAEMON_BIND_PAUSE_US 20000
+#define DAEMON_BACKLOG	     1024
+#define DAEMON_KEY_PREFIX    "dtn_"
+#define DAEMON_KEY_HEX	     64
 
 static bool key_valid(const char *key)
 {
@@ -140,9 +143,14 @@ static int listen_one(const struct addrinfo *ai, const char *text, struct err *e
 		return err_errno(err, ERR_INTERNAL, errno, "listen: socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* inherited by accept */
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, DAEMON_BACKLOG) < 0)
-		return err_errno(err, ERR_INVALID, errno, "listen: bind %s", text);
-	return TAKE_FD(fd);
+	/* The api process of a killed predecessor holds the socket until it has seen the end. */
+	for (int64_t deadline = clock_mono_ms() + DAEMON_BIND_MS;;) {
+		if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, DAEMON_BACKLOG) == 0)
+			return TAKE_FD(fd);
+		if (errno != EADDRINUSE || clock_left_ms(deadline) == 0)
+			return err_errno(err, ERR_INVALID, errno, "listen: bind %s", text);
+		usleep(DAEMON_BIND_PAUSE_US);
+	}
 }
 
 static int daemon_listen(const char *text, struct err *err)
