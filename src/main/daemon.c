@@ -16,7 +16,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -30,6 +32,7 @@
 
 #define DAEMON_BIND_MS	     3000
 #define DAEMON_BIND_PAUSE_US 20000
+#define DAEMON_BIND_MS	     3000 /* how long a predecessor may hold the address */
 #define DAEMON_BACKLOG	     1024
 #define DAEMON_KEY_PREFIX    "dtn_"
 #define DAEMON_KEY_HEX	     64
@@ -153,6 +156,24 @@ static int listen_one(const struct addrinfo *ai, const char *text, struct err *e
 	}
 }
 
+/*
+ * A killed predecessor's api process holds the same socket until it sees that its runner is gone:
+ * wait for that, not for anybody else's server.
+ */
+static int listen_wait(const struct addrinfo *ai, const char *text, struct err *err)
+{
+	int64_t deadline = clock_mono_ms() + DAEMON_BIND_MS;
+
+	for (;;) {
+		struct timespec pause = {.tv_nsec = 20000000};
+		int fd = listen_one(ai, text, err);
+
+		if (fd >= 0 || err->errnum != EADDRINUSE || clock_mono_ms() > deadline)
+			return fd;
+		nanosleep(&pause, NULL);
+	}
+}
+
 static int daemon_listen(const char *text, struct err *err)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -165,7 +186,7 @@ static int daemon_listen(const char *text, struct err *err)
 	rc = getaddrinfo(*host ? host : NULL, port, &hints, &list);
 	if (rc != 0)
 		return err_set(err, ERR_INVALID, "listen: %s: %s", text, gai_strerror(rc));
-	fd = listen_one(list, text, err);
+	fd = listen_wait(list, text, err);
 	freeaddrinfo(list);
 	return fd;
 }
