@@ -18,7 +18,6 @@
 #include "box/raw.h"
 
 #define CHILD_WAIT_S   10 /* the parent's longest silence; then it is dead or broken */
-#define CHILD_FILES_RW 3  /* of the bound files, the first ones stay writable */
 #define CHILD_FD_HIGH  64 /* above every number given to init */
 #define CHILD_CAP_LAST 63
 #define CHILD_INERT    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
@@ -268,15 +267,15 @@ CHILD_FN static long child_furnish(struct child *c)
 	return 0;
 }
 
-/* Bind dir/name (ours, no attacker's link in it) over at/path, with the flags of its mount. */
-CHILD_FN static long child_bind(int dir, const char *name, int at, const char *path, bool ro)
+/* Bind dir/name (ours, no attacker's link in it) over at/path. */
+CHILD_FN static long child_bind(int dir, const char *name, int at, const char *path, uint64_t attrs)
 {
-	struct mount_attr attr = {.attr_set = CHILD_INERT | MOUNT_ATTR_RDONLY};
+	struct mount_attr attr = {.attr_set = attrs};
 	long fd = raw3(SYS_open_tree, dir, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC), rc = 0;
 
 	if (fd < 0)
 		return fd;
-	if (ro)
+	if (attrs)
 		rc = raw5(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 	if (rc >= 0)
 		rc = child_move((int)fd, at, path);
@@ -284,32 +283,30 @@ CHILD_FN static long child_bind(int dir, const char *name, int at, const char *p
 	return rc;
 }
 
-/* The writable ones first; then the files' mount is made read-only, and every later clone is. */
+/*
+ * Read-only is set on each clone, never on the files' own mount: a child of another launcher may
+ * hold a copy of the descriptor that wrote a file, and a mount with a writer is busy.
+ */
 CHILD_FN static long child_files(struct child *c)
 {
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 	const struct {
 		const char *name;
 		int at;
 		const char *path;
+		uint64_t attrs;
 	} file[] = {
-		{"hosts", c->fd[CFD_AT_HOSTS], ""},
-		{"hostname", c->fd[CFD_AT_HOSTNAME], ""},
-		{"resolv.conf", c->fd[CFD_AT_RESOLV], ""},
-		{"meminfo", c->fd[CFD_PROC], "meminfo"},
-		{"cpuinfo", c->fd[CFD_PROC], "cpuinfo"},
-		{"online", c->fd[CFD_SYSFS], "devices/system/cpu/online"},
+		{"hosts", c->fd[CFD_AT_HOSTS], "", 0},
+		{"hostname", c->fd[CFD_AT_HOSTNAME], "", 0},
+		{"resolv.conf", c->fd[CFD_AT_RESOLV], "", 0},
+		{"meminfo", c->fd[CFD_PROC], "meminfo", MOUNT_ATTR_RDONLY},
+		{"cpuinfo", c->fd[CFD_PROC], "cpuinfo", MOUNT_ATTR_RDONLY},
+		{"online", c->fd[CFD_SYSFS], "devices/system/cpu/online", MOUNT_ATTR_RDONLY},
 	};
 
 	for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++) {
-		long rc = 0;
+		long rc = child_bind(c->fd[CFD_FILES], file[i].name, file[i].at, file[i].path,
+				     file[i].attrs);
 
-		if (i == CHILD_FILES_RW)
-			rc = raw5(SYS_mount_setattr, c->fd[CFD_FILES], "", AT_EMPTY_PATH, &attr,
-				  sizeof(attr));
-		if (rc >= 0)
-			rc = child_bind(c->fd[CFD_FILES], file[i].name, file[i].at, file[i].path,
-					false);
 		if (rc < 0)
 			return rc;
 	}
@@ -341,10 +338,10 @@ CHILD_FN static long child_mask_paths(struct child *c)
 	for (size_t i = 0; i < c->nmasks; i++) {
 		const struct child_mask *m = c->mask[i];
 		int at = c->fd[m->where == IN_PROC ? CFD_PROC : CFD_SYSFS];
-		bool ro = m->kind == MASK_READONLY;
+		bool own = m->kind == MASK_READONLY;
 		const char *name = m->kind == MASK_FILE ? "empty" : "void";
-		long rc = child_bind(ro ? at : c->fd[CFD_FILES], ro ? m->path : name, at, m->path,
-				     ro);
+		long rc = child_bind(own ? at : c->fd[CFD_FILES], own ? m->path : name, at, m->path,
+				     CHILD_INERT | MOUNT_ATTR_RDONLY);
 
 		if (rc < 0)
 			return rc;

@@ -263,6 +263,23 @@ struct upper_store *upper_store_open(int data_dir, unsigned pool, struct err *er
 	return s;
 }
 
+/* Ready uppers are empty; the next store makes its own. */
+static void pool_remove(struct upper_store *s)
+{
+	while (s->nready) {
+		char name[32];
+		auto_close int dir = -1;
+
+		snprintf(name, sizeof(name), ".pool-%u", s->ready[--s->nready]);
+		dir = openat(s->boxes, name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (dir < 0)
+			continue;
+		unlinkat(dir, "upper", AT_REMOVEDIR);
+		unlinkat(dir, "work", AT_REMOVEDIR);
+		unlinkat(s->boxes, name, AT_REMOVEDIR);
+	}
+}
+
 void upper_store_close(struct upper_store *s)
 {
 	if (!s)
@@ -274,6 +291,7 @@ void upper_store_close(struct upper_store *s)
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->sweeper, NULL);
 	}
+	pool_remove(s);
 	if (s->boxes >= 0)
 		close(s->boxes);
 	if (s->trash >= 0)
