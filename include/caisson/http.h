@@ -198,5 +198,7 @@ void sio_serve(struct http_ws *ws, const struct sio_ops *ops, void *arg);
  * full is dropped. false: the event will not arrive.
  */
 bool sio_emit(struct sio_conn *c, const char *event, const char *json);
+/* Drop what is queued and close: the client has no right to it any more. From any thread. */
+void sio_revoke(struct sio_conn *c);
 
 #endif

@@ -29,10 +29,10 @@ struct sio_conn {
 	struct http_ws *ws;
 	int wake; /* eventfd */
 	pthread_mutex_t lock;
-	struct sio_event *first, **tail; /* lock */
-	size_t count, bytes;		 /* lock */
-	bool overflowed, closed;	 /* lock */
-	int64_t ping_at_ms, pong_by_ms;	 /* pong_by 0: none is due */
+	struct sio_event *first, **tail;  /* lock */
+	size_t count, bytes;		  /* lock */
+	bool overflowed, revoked, closed; /* lock */
+	int64_t ping_at_ms, pong_by_ms;	  /* pong_by 0: none is due */
 	bool joined;
 };
 
@@ -147,7 +147,7 @@ bool sio_emit(struct sio_conn *c, const char *event, const char *json)
 	pthread_mutex_lock(&c->lock);
 	if (c->count >= SIO_QUEUE_MAX || c->bytes + e->len > SIO_QUEUE_BYTES)
 		c->overflowed = true;
-	ok = !c->closed && !c->overflowed;
+	ok = !c->closed && !c->overflowed && !c->revoked;
 	if (ok) {
 		*c->tail = e;
 		c->tail = &e->next;
@@ -159,6 +159,16 @@ bool sio_emit(struct sio_conn *c, const char *event, const char *json)
 		free(e);
 	(void)!write(c->wake, &one, sizeof(one));
 	return ok;
+}
+
+void sio_revoke(struct sio_conn *c)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&c->lock);
+	c->revoked = true;
+	pthread_mutex_unlock(&c->lock);
+	(void)!write(c->wake, &one, sizeof(one));
 }
 
 static int sio_send(struct sio_conn *c, const char *text, struct err *err)
@@ -174,12 +184,13 @@ static int queue_send(struct sio_conn *c, struct err *err)
 	(void)!read(c->wake, &rung, sizeof(rung));
 	for (;;) {
 		struct sio_event *e;
-		bool overflowed;
+		bool overflowed, revoked;
 		int rc;
 
 		pthread_mutex_lock(&c->lock);
 		overflowed = c->overflowed;
-		e = overflowed ? NULL : c->first;
+		revoked = c->revoked;
+		e = overflowed || revoked ? NULL : c->first;
 		if (e) {
 			c->first = e->next;
 			if (!c->first)
@@ -188,6 +199,10 @@ static int queue_send(struct sio_conn *c, struct err *err)
 			c->bytes -= e->len;
 		}
 		pthread_mutex_unlock(&c->lock);
+		if (revoked) {
+			http_ws_close(c->ws, WS_CLOSE_POLICY, "the key is not valid any more");
+			return err_set(err, ERR_UNAUTHORIZED, "the key is not valid any more");
+		}
 		if (overflowed) {
 			http_ws_close(c->ws, WS_CLOSE_POLICY, "too slow for the events");
 			return err_set(err, ERR_GONE, "client is too slow for its events");

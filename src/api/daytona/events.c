@@ -7,6 +7,7 @@
 #include "api/daytona/daytona.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define EVENT_MAX (2u << 20) /* bytes of one payload */
 
@@ -15,6 +16,7 @@ struct listener {
 	char base[256];
 	char org[ID_LEN];
 	struct caller who;
+	char *token; /* looked at again before each event: a key may end */
 	struct core_sub *sub;
 	struct sio_conn *conn;
 };
@@ -34,8 +36,13 @@ static void on_event(void *arg, const struct core_event *ev)
 	};
 	auto_buf struct buf b = BUF_INIT(EVENT_MAX);
 	struct listener *l = arg;
+	struct caller who;
 	struct jw w;
 
+	if (identity_check(l->core, l->token, l->who.org_id, &who, NULL) < 0) {
+		sio_revoke(l->conn);
+		return;
+	}
 	jw_init(&w, &b);
 	if (ev->kind == EV_SANDBOX_CREATED) {
 		daytona_put_sandbox(&w, ev->sandbox, l->base);
@@ -59,6 +66,9 @@ static int listener_connect(void *arg, struct sio_conn *conn, const char *token,
 
 	if (identity_check(l->core, token, l->org[0] ? l->org : NULL, &l->who, err) < 0)
 		return -1;
+	l->token = strdup(token);
+	if (!l->token)
+		return err_set(err, ERR_NOMEM, "out of memory");
 	l->conn = conn;
 	l->sub = core_subscribe(l->core, &l->who, on_event, l, err);
 	return l->sub ? 0 : -1;
@@ -70,14 +80,18 @@ static void listener_disconnect(void *arg, struct sio_conn *conn)
 
 	(void)conn;
 	core_unsubscribe(l->core, l->sub);
+	l->sub = NULL;
 }
 
 static const struct sio_ops listener_ops = {listener_connect, listener_disconnect};
 
 static void listener_main(struct http_ws *ws, void *arg)
 {
-	sio_serve(ws, &listener_ops, arg);
-	free(arg);
+	struct listener *l = arg;
+
+	sio_serve(ws, &listener_ops, l);
+	free(l->token);
+	free(l);
 }
 
 int daytona_control_connectEvents(struct http_req *req, struct err *err)
