@@ -64,6 +64,7 @@ tests-build: all unit-build box-build venv testroot
 .PHONY: check check-all unit asan tsan box api crash conformance fuzz soak lint coverage
 # Each step is a make of its own: the lists above are read after the packages are there.
 check: ## install, build and run every test (root)
+	@[ "$$(id -u)" = 0 ] || { echo "check: needs root: sudo make check" >&2; exit 1; }
 	@tools/install-deps build image run test lint
 	@$(MAKE) -s -j2 image tests-build
 	@$(MAKE) -s -j2 fuzz-build
