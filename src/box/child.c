@@ -481,8 +481,8 @@ static const struct child_step {
 	{"mask paths", child_mask_paths},
 	{"change the root", child_pivot},
 	{"enter the cgroup namespace", child_cgroup},
+	{"arrange descriptors", child_fds}, /* before a small limit forbids the high numbers */
 	{"set limits", child_limits},
-	{"arrange descriptors", child_fds},
 	{"drop capabilities of the bounding set", child_bounds},
 	{"install the filter and drop capabilities", child_caps},
 	{"execute caisson-init", child_exec},

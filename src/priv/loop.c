@@ -50,14 +50,14 @@ static void role_plan(struct role *r)
 	r->pause_ms = r->pause_ms ? MIN(2 * r->pause_ms, PRIV_RESTART_MAX) : PRIV_RESTART_MS;
 }
 
-static void role_reap(struct role *r)
+static void role_reap(const struct priv *p, struct role *r)
 {
 	int status = 0;
 
 	if (r->pid > 0 && waitpid(r->pid, &status, 0) == r->pid)
-		log_warn("role %s (pid %d) ended with %s %d", r->name, r->pid,
-			 WIFSIGNALED(status) ? "signal" : "code",
-			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		log_at(p->stopping ? LOG_INFO : LOG_WARN, "role %s (pid %d) ended with %s %d",
+		       r->name, r->pid, WIFSIGNALED(status) ? "signal" : "code",
+		       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	if (r->pidfd >= 0)
 		close(r->pidfd);
 	r->pid = 0;
@@ -237,10 +237,10 @@ static void loop_event(struct priv *p, uint64_t what, uint8_t *buf)
 		return;
 	case SRC_API_PID:
 		peer_drop(p);
-		role_reap(&p->api);
+		role_reap(p, &p->api);
 		return;
 	case SRC_NET_PID:
-		role_reap(&p->netrole);
+		role_reap(p, &p->netrole);
 		return;
 	case SRC_KMSG:
 		kmsg_readable(p);
@@ -279,13 +279,13 @@ int priv_loop(struct priv *p)
 	}
 	peer_drop(p);
 	if (p->api.pid)
-		role_reap(&p->api);
+		role_reap(p, &p->api);
 	if (p->net_control >= 0)
 		close(p->net_control);
 	p->net_control = -1;
 	if (p->netrole.pid) {
 		sys_pidfd_send_signal(p->netrole.pidfd, SIGTERM);
-		role_reap(&p->netrole);
+		role_reap(p, &p->netrole);
 	}
 	return 0;
 }

@@ -51,6 +51,25 @@ static void limits_are_told_inside(void **state)
 	assert_string_equal(out.out, "MemTotal:         262144 kB\n1\n0\n1024\n0\nbox\nbox\n");
 }
 
+static void smallest_limits_still_start(void **state)
+{
+	char id[ID_LEN];
+	struct box_spec s;
+	struct box *b;
+
+	(void)state;
+	id_new(id);
+	s = bh_spec(id);
+	s.nofile = PRIV_NOFILE_MIN;
+	s.mem_bytes = PRIV_MEM_MIN;
+	s.pids_max = PRIV_PIDS_MIN;
+	s.cpu_milli = PRIV_CPU_MILLI_MIN;
+	b = bh_start(&bh, &s);
+	assert_int_equal(bh_sh(&bh, b, "ulimit -n", &out), 0);
+	assert_string_equal(out.out, "64\n");
+	bh_delete(&bh, b);
+}
+
 /* A53: the box says who was killed and why; the box and its agent go on. */
 static void a53_memory_exhaustion_kills_inside_and_names_the_victim(void **state)
 {
@@ -190,6 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_are_told_inside),
+		cmocka_unit_test(smallest_limits_still_start),
 		cmocka_unit_test(a53_memory_exhaustion_kills_inside_and_names_the_victim),
 		cmocka_unit_test(a36_commands_start_while_memory_is_full),
 		cmocka_unit_test(fork_bombs_end_at_the_limit_and_neighbours_go_on),
