@@ -330,6 +330,25 @@ static int daemon_init_path(const struct config *c, char out[PATH_MAX], struct e
 	return err_set(err, ERR_INVALID, "init-path: no caisson-init beside %s", exe);
 }
 
+/* What a role would fail on at each of its restarts is refused once, here. */
+static int daemon_files(const struct config *c, struct err *err)
+{
+	const struct {
+		const char *field, *path;
+	} file[] = {{"tls-cert", c->tls_cert},
+		    {"tls-key", c->tls_key},
+		    {"default-image", c->default_image},
+		    {"uplink-netns", c->uplink_netns}};
+
+	if (!c->tls_cert != !c->tls_key)
+		return err_set(err, ERR_INVALID, "tls-cert, tls-key: one needs the other");
+	for (size_t i = 0; i < ARRAY_LEN(file); i++)
+		if (file[i].path && access(file[i].path, R_OK) < 0)
+			return err_errno(err, ERR_INVALID, errno, "%s: read %s", file[i].field,
+					 file[i].path);
+	return 0;
+}
+
 static int daemon_check(const struct config *c)
 {
 	struct doctor_config dc;
@@ -373,8 +392,8 @@ static int daemon_run(struct daemon *d, struct err *err)
 	};
 	uid_t uid;
 
-	if (role_ids(c, &uid, &pc.api_gid, err) < 0 || daemon_init_path(c, init, err) < 0 ||
-	    daemon_data_dir(c, err) < 0)
+	if (daemon_files(c, err) < 0 || role_ids(c, &uid, &pc.api_gid, err) < 0 ||
+	    daemon_init_path(c, init, err) < 0 || daemon_data_dir(c, err) < 0)
 		return -1;
 	daemon_forget_key(c, d->argc, d->argv);
 	d->listen_fd = daemon_listen(c->listen, err);
