@@ -97,7 +97,7 @@ static const struct config_row config_rows[] = {
 	{"share-dir", CFG_PATH, AT(share_dir), NULL, 0, 0, NULL,
 	 "Installed data (caisson.nft); unset: found from the program's place."},
 	{"no-privsep", CFG_BOOL, AT(no_privsep), "false", 0, 0, NULL,
-	 "Run both roles in one root process; for debugging only."},
+	 "The api process keeps root and may be traced; for debugging only."},
 };
 
 static const struct {
