@@ -147,6 +147,9 @@ int cg_set_limits(const struct cg_host *h, const char *name, const struct cg_lim
 {
 	bool v2 = h->layout == CG_LAYOUT_V2;
 
+	/* v1 refuses a memory limit above the one of memory and swap, which may be an older one. */
+	if (!v2)
+		cg_write(h->v1[CG_V1_MEMORY], name, "memory.memsw.limit_in_bytes", "-1");
 	for (size_t i = 0; i < ARRAY_LEN(limit_table); i++) {
 		const struct limit_row *r = &limit_table[i];
 		const char *file = v2 ? r->v2_file : r->v1_file;

@@ -118,6 +118,8 @@ struct box *boxes_take(struct boxes *t, struct box_entry *e)
 	pthread_mutex_lock(&t->lock);
 	b = e->box;
 	e->box = NULL;
+	t->live -= e->pid != 0;
+	e->pid = 0;
 	pthread_mutex_unlock(&t->lock);
 	return b;
 }

@@ -55,7 +55,7 @@ void boxes_init(struct boxes *t);
 void boxes_done(struct boxes *t);
 /* Take the id for this thread; waits while another has it. NULL: out of memory or too long. */
 struct box_entry *boxes_lock(struct boxes *t, const char *id, struct err *err);
-/* The box, out of sight of boxes_find from now on: it is about to end. */
+/* The box, out of sight of searches and lists from now on: it is about to end. */
 struct box *boxes_take(struct boxes *t, struct box_entry *e);
 void boxes_set_flags(struct boxes *t, struct box_entry *e, uint32_t flags);
 /* b can be found from now on, while the id stays taken. */
