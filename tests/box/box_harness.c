@@ -60,6 +60,50 @@ void bh_enter(void)
 	}
 }
 
+/* ---- what failed tests leave ---- */
+
+#define BH_WIPE_MAX 256
+
+static struct {
+	char instance[9], dir[64];
+} wipe[BH_WIPE_MAX];
+static size_t nwipe;
+
+static void wipe_group(void *arg, const char *name)
+{
+	const struct cg_host *cg = arg;
+
+	cg_kill(cg, name);
+	cg_wait_empty(cg, name, clock_mono_ms() + 3000, NULL);
+	for (int i = 0; i < 200 && cg_remove(cg, name); i++)
+		usleep(5000);
+}
+
+static void wipe_all(void)
+{
+	for (size_t i = 0; i < nwipe; i++) {
+		struct cg_host cg;
+
+		/* After a test that passed both are gone already. */
+		if (access(wipe[i].dir, F_OK) < 0)
+			continue;
+		if (cg_host_open(&cg, wipe[i].instance, NULL) == 0)
+			cg_each(&cg, wipe_group, &cg);
+		cg_host_close(&cg, true);
+		path_remove_tree(AT_FDCWD, wipe[i].dir, NULL);
+	}
+}
+
+void bh_wipe_at_exit(const char *instance, const char *dir)
+{
+	if (nwipe == 0)
+		atexit(wipe_all);
+	if (nwipe == BH_WIPE_MAX)
+		return;
+	snprintf(wipe[nwipe].instance, sizeof(wipe[nwipe].instance), "%s", instance);
+	snprintf(wipe[nwipe++].dir, sizeof(wipe[0].dir), "%s", dir);
+}
+
 static void spawn_wait(const char *const *argv)
 {
 	pid_t pid;
@@ -186,6 +230,7 @@ void bh_open(struct bh *h)
 	assert_non_null(mkdtemp(h->dir));
 	chmod(h->dir, 0711);
 	id_hex(h->instance, 4);
+	bh_wipe_at_exit(h->instance, h->dir);
 	if (!h->init)
 		h->init = TEST_BUILD "/caisson-init";
 	snprintf(h->data, sizeof(h->data), "%s/data", h->dir);

@@ -65,6 +65,9 @@ unsigned bh_sh(struct bh *h, struct box *b, const char *text, struct bh_result *
 /* Run /probe with this name: every line of its output must start with "ok". */
 void bh_probe(struct bh *h, struct box *b, const char *user, const char *name);
 
+/* Have instance and dir removed when the program ends, whatever a failed test left there. */
+void bh_wipe_at_exit(const char *instance, const char *dir);
+
 int bh_open_fds(void);
 /* Processes that live in cgroups of this instance. */
 int bh_processes(const struct bh *h);

@@ -104,6 +104,7 @@ static int runner_stop(int sig)
 
 	kill(lab.runner, sig);
 	assert_int_equal(waitpid(lab.runner, &status, 0), lab.runner);
+	lab.runner = 0;
 	return status;
 }
 
@@ -150,9 +151,19 @@ static int lab_open(void **state)
 	return 0;
 }
 
+/* After a failed test a runner may still be there, and boxes of its instance. */
 static int lab_close(void **state)
 {
+	char path[160], instance[16] = "";
+
 	(void)state;
+	if (lab.runner > 0 && kill(lab.runner, SIGKILL) == 0)
+		waitpid(lab.runner, NULL, 0);
+	snprintf(path, sizeof(path), "%s/data/instance", lab.dir);
+	if (path_read_at(AT_FDCWD, path, instance, sizeof(instance), NULL) == 8 && lab.sh->failed) {
+		bh_wipe_at_exit(instance, lab.dir);
+		return 0;
+	}
 	path_remove_tree(AT_FDCWD, lab.dir, NULL);
 	munmap(lab.sh, sizeof(*lab.sh));
 	return 0;
