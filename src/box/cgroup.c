@@ -23,6 +23,7 @@
 #define CG_DEPTH_MAX	   "8"
 #define CG_WALK_DEPTH	   12 /* deeper than the sandbox may nest, so removal always reaches */
 #define CG_CPU_PERIOD_US   100000
+#define CG_V1_TCP_MAX	   "67108864" /* v1 counts socket buffers as memory only when asked to */
 
 enum limit_kind { LIMIT_MEM, LIMIT_SWAP, LIMIT_CPU, LIMIT_PIDS };
 
@@ -112,6 +113,9 @@ int cg_create(const struct cg_host *h, char ret_name[CG_NAME_LEN], struct err *e
 	/* Ceilings that stay the same for every sandbox, set while the group is in the pool. */
 	cg_write(h->v2, name, "cgroup.max.descendants", CG_DESCENDANTS_MAX);
 	cg_write(h->v2, name, "cgroup.max.depth", CG_DEPTH_MAX);
+	if (h->v1[CG_V1_MEMORY] >= 0)
+		cg_write(h->v1[CG_V1_MEMORY], name, "memory.kmem.tcp.limit_in_bytes",
+			 CG_V1_TCP_MAX);
 	for (size_t i = 0; h->v1[CG_V1_DEVICES] >= 0 && i < ARRAY_LEN(device_rules); i++)
 		cg_write(h->v1[CG_V1_DEVICES], name, device_rules[i][0], device_rules[i][1]);
 	memcpy(ret_name, name, sizeof(name));
