@@ -58,6 +58,19 @@ bool utf8_valid(const char *p, size_t n)
 	return true;
 }
 
+bool utf8_plain(const char *p, size_t n)
+{
+	if (!utf8_valid(p, n))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)p[i], next = (unsigned char)p[i + (i + 1 < n)];
+
+		if (c < 0x20 || c == 0x7f || (c == 0xc2 && next < 0xa0))
+			return false;
+	}
+	return true;
+}
+
 size_t utf8_floor(const char *p, size_t n)
 {
 	size_t back = n < 3 ? n : 3, len;

@@ -16,6 +16,8 @@ enum utf8_kind {
 /* Look at the first character of p[0..n), n > 0. */
 enum utf8_kind utf8_next(const char *p, size_t n, size_t *ret_len);
 bool utf8_valid(const char *p, size_t n);
+/* The same, and no control character: C0, DEL, or C1, which terminals obey too. */
+bool utf8_plain(const char *p, size_t n);
 /* The longest length <= n of p that doesn't cut a character in two. */
 size_t utf8_floor(const char *p, size_t n);
 

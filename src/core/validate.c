@@ -60,11 +60,8 @@ int valid_name(const char *field, const char *name, struct err *err)
 int valid_key_name(const char *field, const char *name, struct err *err)
 {
 	size_t n = name ? strlen(name) : 0;
-	bool ok = n >= 1 && n <= KEY_NAME_LEN_MAX && utf8_valid(name, n);
 
-	for (size_t i = 0; ok && i < n; i++)
-		ok = !iscntrl((unsigned char)name[i]);
-	if (!ok)
+	if (n < 1 || n > KEY_NAME_LEN_MAX || !utf8_plain(name, n))
 		return err_set(err, ERR_INVALID,
 			       "%s: must be 1 to %d bytes of UTF-8 without control characters",
 			       field, KEY_NAME_LEN_MAX);
@@ -113,11 +110,8 @@ int valid_env(const char *field, const struct kv *env, struct err *err)
 static bool label_text(const char *s, size_t min, size_t max)
 {
 	size_t n = strlen(s);
-	bool ok = n >= min && n <= max && utf8_valid(s, n);
 
-	for (size_t i = 0; ok && i < n; i++)
-		ok = !iscntrl((unsigned char)s[i]);
-	return ok;
+	return n >= min && n <= max && utf8_plain(s, n);
 }
 
 int valid_labels(const char *field, const struct kv *labels, struct err *err)

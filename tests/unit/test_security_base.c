@@ -126,6 +126,23 @@ static void log_lines_hold_no_control_character(void **state)
 	close(saved);
 }
 
+static void control_characters_are_known_in_all_their_forms(void **state)
+{
+	static const struct {
+		const char *text;
+		bool plain;
+	} row[] = {{"", true},		{"caf\xc3\xa9", true},
+		   {"\xc2\xa0", true},	{"\xe6\x97\xa5", true},
+		   {"a\tb", false},	{"\x7f", false},
+		   {"\xc2\x9b", false}, {"\xc2\x80", false},
+		   {"\xc2\x9f", false}, {"\xff", false},
+		   {"\x1b", false},	{"\xc2", false}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++)
+		assert_int_equal(utf8_plain(row[i].text, strlen(row[i].text)), row[i].plain);
+}
+
 static void log_lines_keep_letters(void **state)
 {
 	int out[2], saved = dup(STDERR_FILENO);
@@ -152,6 +169,7 @@ int main(void)
 		cmocka_unit_test(a_tree_of_any_depth_is_removed),
 		cmocka_unit_test(removal_takes_few_descriptors),
 		cmocka_unit_test(log_lines_hold_no_control_character),
+		cmocka_unit_test(control_characters_are_known_in_all_their_forms),
 		cmocka_unit_test(log_lines_keep_letters),
 	};
 
