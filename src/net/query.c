@@ -148,7 +148,7 @@ static void query_take(struct role *r, const uint8_t *msg, size_t len,
 	if (rcode < 0 || !source || !source_pass(source, r->now_ms))
 		return;
 	if (rcode == DNS_NOERROR &&
-	    (source->queries >= SOURCE_QUERIES || r->nqueries == ROLE_QUERIES))
+	    !source_room(source->queries, SOURCE_QUERIES, r->nqueries, ROLE_QUERIES))
 		rcode = DNS_SERVFAIL;
 	if (rcode != DNS_NOERROR)
 		reply_to(r, from, from_len, out, dns_make_error(out, msg, &q, rcode));

@@ -11,11 +11,16 @@
 #include "base/err.h"
 #include "net/dns.h"
 
-#define ROLE_UPSTREAMS	 8
-#define ROLE_QUERIES	 1024 /* UDP queries under way, each with its own socket */
-#define ROLE_SESSIONS	 256  /* TCP clients */
-#define SOURCE_QUERIES	 128  /* of one sandbox */
+#define ROLE_UPSTREAMS 8
+#define ROLE_QUERIES   1024 /* UDP queries under way, each with its own socket */
+#define ROLE_SESSIONS  256  /* TCP clients */
+/*
+ * Of one sandbox; and never more than an eighth of what is still free, so that any number of
+ * greedy ones together leave room for the next.
+ */
+#define SOURCE_QUERIES	 128
 #define SOURCE_SESSIONS	 16
+#define SOURCE_SHARE	 8
 #define SOURCE_RATE	 500 /* queries a second of one sandbox */
 #define SOURCE_BURST	 1000
 #define UPSTREAM_TRY_MS	 2000 /* then the next upstream is asked */
@@ -78,6 +83,8 @@ bool resolv_parse(const char *text, struct upstream *ret); /* ADDR or ADDR#PORT 
 
 /* source.c: never NULL-safe; NULL means the table is full of busy sources. */
 struct source *source_get(struct role *r, const struct sockaddr *sa);
+/* May one that has `own` under way begin another, with `all` of `max` taken? */
+bool source_room(unsigned own, unsigned own_max, unsigned all, unsigned max);
 bool source_pass(struct source *s, int64_t now_ms); /* takes a token */
 
 /* query.c: UDP */

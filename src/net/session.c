@@ -240,7 +240,8 @@ static void session_new(struct role *r, int fd, const struct sockaddr_storage *f
 	struct source *source = source_get(r, (const struct sockaddr *)from);
 	struct session *s;
 
-	if (!source || source->sessions >= SOURCE_SESSIONS || r->nsessions == ROLE_SESSIONS ||
+	if (!source ||
+	    !source_room(source->sessions, SOURCE_SESSIONS, r->nsessions, ROLE_SESSIONS) ||
 	    !source_pass(source, r->now_ms) || !(s = malloc(sizeof(*s)))) {
 		close(fd);
 		return;

@@ -53,6 +53,11 @@ struct source *source_get(struct role *r, const struct sockaddr *sa)
 	return oldest;
 }
 
+bool source_room(unsigned own, unsigned own_max, unsigned all, unsigned max)
+{
+	return own < MIN(own_max, (max - all) / SOURCE_SHARE);
+}
+
 bool source_pass(struct source *s, int64_t now_ms)
 {
 	double gained = (double)(now_ms - s->seen_ms) * SOURCE_RATE / 1000;
