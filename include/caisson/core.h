@@ -70,6 +70,7 @@ struct caller {
 	char user_id[ID_LEN], org_id[ID_LEN];
 	char key_name[CORE_NAME_MAX];
 	char key_prefix[12], key_suffix[8]; /* for the audit, never the whole key */
+	int64_t key_expires_ms;		    /* 0: never */
 	uint32_t perms;
 	char address[RUNNER_IP_LEN];
 	char user_agent[200];

@@ -158,6 +158,7 @@ int identity_check(struct core *c, const char *token, const char *org, struct ca
 	memcpy(ret->key_name, row.k.name, sizeof(ret->key_name));
 	memcpy(ret->key_prefix, row.prefix, sizeof(ret->key_prefix));
 	memcpy(ret->key_suffix, row.suffix, sizeof(ret->key_suffix));
+	ret->key_expires_ms = row.k.expires_ms;
 	if (perms_parse(row.k.permissions, &ret->perms, NULL) < 0)
 		ret->perms = 0;
 	key_used(c, &row, now);
@@ -179,8 +180,9 @@ int identity_need(const struct caller *who, uint32_t perm, struct err *err)
 
 /* ---- keys ---- */
 
-/* Nobody hands out what they don't have. */
-static int key_grant(const struct caller *who, const char *permissions, struct err *err)
+/* Nobody hands out what they don't have: permissions, or a longer life. */
+static int key_grant(const struct caller *who, const char *permissions, int64_t expires_ms,
+		     struct err *err)
 {
 	uint32_t bits;
 
@@ -188,7 +190,27 @@ static int key_grant(const struct caller *who, const char *permissions, struct e
 		return err_set(err, ERR_INVALID, "permissions: too many");
 	if (perms_parse(permissions, &bits, err) < 0)
 		return -1;
+	if (who->key_expires_ms && (!expires_ms || expires_ms > who->key_expires_ms))
+		return err_set(err, ERR_FORBIDDEN,
+			       "expiresAt: must not be later than the end of the key that asks");
 	return identity_need(who, bits, err);
+}
+
+/* Else a key of few rights could take away the keys of many. */
+static int key_revoke(struct core *c, const struct caller *who, const char *name, struct err *err)
+{
+	struct key_row row;
+	uint32_t bits = 0;
+	int got;
+
+	if (who->perms & PERM_MANAGE_API_KEYS || strcmp(name, who->key_name) == 0)
+		return 0;
+	got = store_key_get(c->st, who->org_id, who->user_id, name, &row, err);
+	if (got <= 0)
+		return got; /* the delete itself says that there is none */
+	if (perms_parse(row.k.permissions, &bits, NULL) == 0 && !(bits & ~who->perms))
+		return 0;
+	return identity_need(who, PERM_MANAGE_API_KEYS, err);
 }
 
 int api_key_create(struct core *c, const struct caller *who, const char *name,
@@ -198,7 +220,8 @@ int api_key_create(struct core *c, const struct caller *who, const char *name,
 	struct key_row row = {0};
 	char hex[2 * KEY_RANDOM_BYTES + 1];
 
-	if (valid_key_name("name", name, err) < 0 || key_grant(who, permissions, err) < 0)
+	if (valid_key_name("name", name, err) < 0 ||
+	    key_grant(who, permissions, expires_ms, err) < 0)
 		return -1;
 	if (expires_ms && expires_ms <= clock_wall_ms())
 		return err_set(err, ERR_INVALID, "expiresAt: must be in the future");
@@ -250,8 +273,11 @@ int api_key_get(struct core *c, const struct caller *who, const char *name, stru
 
 int api_key_delete(struct core *c, const struct caller *who, const char *name, struct err *err)
 {
-	int n = store_key_delete(c->st, who->org_id, who->user_id, name, err);
+	int n;
 
+	if (key_revoke(c, who, name, err) < 0)
+		return -1;
+	n = store_key_delete(c->st, who->org_id, who->user_id, name, err);
 	cache_clear(&c->keys);
 	if (n == 0)
 		return err_set(err, ERR_NOT_FOUND, "API key %.128s not found", name);

@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 import sqlite3
+import time
 import uuid
 
 import pytest
@@ -151,6 +152,33 @@ def test_a_key_gives_no_more_than_it_has(api, box):
     assert api.request("POST", "/sandbox", {}, headers=none)[0] == 403
     assert api.request("POST", f"/toolbox/{box}/process/execute", {"command": "true"},
                        headers=none)[0] == 403
+
+
+def test_a_key_takes_away_no_more_than_it_has(api):
+    key_of(api, "many", ["write:sandboxes", "delete:sandboxes"])
+    few = {"Authorization": f"Bearer {key_of(api, 'few', ['write:sandboxes'])}"}
+    key_of(api, "none2")
+    for name in ("admin", "many"):
+        assert api.request("DELETE", f"/api-keys/{name}", headers=few)[0] == 403, name
+    assert api.request("DELETE", "/api-keys/none2", headers=few)[0] == 204
+    assert api.request("DELETE", "/api-keys/few", headers=few)[0] == 204
+    assert api.request("DELETE", "/api-keys/many")[0] == 204
+
+
+def test_a_key_gives_no_longer_life_than_its_own(api):
+    def ends(seconds):
+        return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() + seconds))
+    made = api.post("/api-keys", {"name": "hour", "permissions": [], "expiresAt": ends(3600)})
+    head = {"Authorization": f"Bearer {made['value']}"}
+    for more in ({}, {"expiresAt": None}, {"expiresAt": ends(7200)}):
+        got, reply = api.request("POST", "/api-keys", {"name": "longer", "permissions": [], **more},
+                                 headers=head)
+        assert got == 403 and "expiresAt" in reply["message"], (more, got, reply)
+    got, _ = api.request("POST", "/api-keys", {"name": "shorter", "permissions": [],
+                                               "expiresAt": ends(60)}, headers=head)
+    assert got == 200 or got == 201
+    api.delete("/api-keys/shorter")
+    api.delete("/api-keys/hour")
 
 
 def test_a_deleted_key_ends_at_once(api):
