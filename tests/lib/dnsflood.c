@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	/* slow.test, A */
 	unsigned char ask[] = "\0\0\1\0\0\1\0\0\0\0\0\0\4slow\4test\0\0\1\0\1";
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53)};
-	time_t end = time(NULL) + (argc > 2 ? atoi(argv[2]) : 1);
+	time_t end = time(NULL) + (argc > 2 ? strtol(argv[2], NULL, 10) : 1);
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
 
 	if (argc < 3 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1)
