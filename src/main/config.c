@@ -94,8 +94,6 @@ static const struct config_row config_rows[] = {
 	 "First key (dtn_ and 64 hex digits) instead of a random one; best by environment."},
 	{"init-path", CFG_PATH, AT(init_path), NULL, 0, 0, NULL,
 	 "The caisson-init program; unset: beside caissond, else in its libexec folder."},
-	{"share-dir", CFG_PATH, AT(share_dir), NULL, 0, 0, NULL,
-	 "Installed data (caisson.nft); unset: found from the program's place."},
 	{"no-privsep", CFG_BOOL, AT(no_privsep), "false", 0, 0, NULL,
 	 "The api process keeps root and may be traced; for debugging only."},
 };

@@ -18,7 +18,7 @@ struct config {
 	char *listen, *data_dir, *run_dir, *cache_dir, *default_image, *public_url;
 	char *on_exit, *tls_cert, *tls_key, *log_format, *log_level, *region;
 	char *uplink_netns, *resolvers, *net_allow_ranges, *trusted_proxies;
-	char *api_user, *admin_key, *init_path, *share_dir;
+	char *api_user, *admin_key, *init_path;
 	int64_t warm_pool, net_pool, upper_pool, disk_low, stop_grace_ms, hold_ms;
 	int64_t max_cpu, max_memory, max_disk, max_sandboxes, output_max, max_connections,
 		max_per_address;

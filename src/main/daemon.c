@@ -5,21 +5,13 @@
  * of the api process refuses no connection), and hands over to src/priv. Nothing a client sent is
  * read here.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
-#include "base/clock.h"
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -28,22 +20,8 @@
 #include "caisson/doctor.h"
 #include "caisson/netrole.h"
 #include "caisson/priv.h"
+#include "main/config_check.h"
 #include "main/roles.h"
-
-#define DAEMON_BIND_MS	     3000
-#define DAEMON_BIND_PAUSE_US 20000
-#define DAEMON_BIND_MS	     3000 /* how long a predecessor may hold the address */
-#define DAEMON_BACKLOG	     1024
-#define DAEMON_KEY_PREFIX    "dtn_"
-#define DAEMON_KEY_HEX	     64
-
-static bool key_valid(const char *key)
-{
-	size_t n = strlen(DAEMON_KEY_PREFIX);
-
-	return strncmp(key, DAEMON_KEY_PREFIX, n) == 0 && strlen(key) == n + DAEMON_KEY_HEX &&
-	       strspn(key + n, "0123456789abcdef") == DAEMON_KEY_HEX;
-}
 
 /* Write the key file whole or not at all: a reader never sees half a key. */
 static int key_write(int dir, const char *key, struct err *err)
@@ -67,21 +45,17 @@ static int daemon_key(int dir, const char *wanted, struct err *err)
 	char key[128] = "";
 	struct err missing = {0};
 
-	if (wanted && !key_valid(wanted))
-		return err_set(err, ERR_INVALID,
-			       "admin-key: must be %s and %d lower-case hex digits",
-			       DAEMON_KEY_PREFIX, DAEMON_KEY_HEX);
 	if (path_read_at(dir, "admin.key", key, sizeof(key), &missing) < 0 &&
 	    missing.code != ERR_NOT_FOUND) {
 		*err = missing;
 		return -1;
 	}
 	key[strcspn(key, "\r\n")] = '\0';
-	if (wanted ? strcmp(key, wanted) == 0 : key_valid(key))
+	if (wanted ? strcmp(key, wanted) == 0 : config_key_valid(key))
 		return 0;
 	if (!wanted) {
-		memcpy(key, DAEMON_KEY_PREFIX, sizeof(DAEMON_KEY_PREFIX));
-		id_hex(key + strlen(DAEMON_KEY_PREFIX), DAEMON_KEY_HEX / 2);
+		memcpy(key, CONFIG_KEY_PREFIX, sizeof(CONFIG_KEY_PREFIX));
+		id_hex(key + strlen(CONFIG_KEY_PREFIX), CONFIG_KEY_HEX / 2);
 	}
 	return key_write(dir, wanted ? wanted : key, err);
 }
@@ -116,91 +90,6 @@ static int daemon_data_dir(const struct config *c, struct err *err)
 	if (fchmod(fd, 0711) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "chmod %s", c->data_dir);
 	return daemon_key(fd, c->admin_key, err);
-}
-
-/* "host:port", "[v6]:port" or ":port" into host and port texts. */
-static int listen_split(const char *text, char host[256], char port[16], struct err *err)
-{
-	const char *colon = strrchr(text, ':');
-	size_t n = colon ? (size_t)(colon - text) : 0;
-
-	if (!colon || !colon[1] || strlen(colon + 1) > 5 || n > 255 ||
-	    strspn(colon + 1, "0123456789") != strlen(colon + 1))
-		return err_set(err, ERR_INVALID, "listen: \"%s\" is not HOST:PORT", text);
-	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
-		text++;
-		n -= 2;
-	}
-	memcpy(host, text, n);
-	host[n] = '\0';
-	snprintf(port, 16, "%s", colon + 1);
-	return 0;
-}
-
-static int listen_one(const struct addrinfo *ai, const char *text, struct err *err)
-{
-	auto_close int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1;
-
-	if (fd < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "listen: socket");
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* inherited by accept */
-	/* The api process of a killed predecessor holds the socket until it has seen the end. */
-	for (int64_t deadline = clock_mono_ms() + DAEMON_BIND_MS;;) {
-		if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, DAEMON_BACKLOG) == 0)
-			return TAKE_FD(fd);
-		if (errno != EADDRINUSE || clock_left_ms(deadline) == 0)
-			return err_errno(err, ERR_INVALID, errno, "listen: bind %s", text);
-		usleep(DAEMON_BIND_PAUSE_US);
-	}
-}
-
-/*
- * A killed predecessor's api process holds the same socket until it sees that its runner is gone:
- * wait for that, not for anybody else's server.
- */
-static int listen_wait(const struct addrinfo *ai, const char *text, struct err *err)
-{
-	int64_t deadline = clock_mono_ms() + DAEMON_BIND_MS;
-
-	for (;;) {
-		struct timespec pause = {.tv_nsec = 20000000};
-		int fd = listen_one(ai, text, err);
-
-		if (fd >= 0 || err->errnum != EADDRINUSE || clock_mono_ms() > deadline)
-			return fd;
-		nanosleep(&pause, NULL);
-	}
-}
-
-static int daemon_listen(const char *text, struct err *err)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-	struct addrinfo *list = NULL;
-	char host[256], port[16];
-	int fd, rc;
-
-	if (listen_split(text, host, port, err) < 0)
-		return -1;
-	rc = getaddrinfo(*host ? host : NULL, port, &hints, &list);
-	if (rc != 0)
-		return err_set(err, ERR_INVALID, "listen: %s: %s", text, gai_strerror(rc));
-	fd = listen_wait(list, text, err);
-	freeaddrinfo(list);
-	return fd;
-}
-
-static void daemon_say_address(int fd)
-{
-	struct sockaddr_storage ss;
-	socklen_t n = sizeof(ss);
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (getsockname(fd, (struct sockaddr *)&ss, &n) == 0 &&
-	    getnameinfo((struct sockaddr *)&ss, n, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		log_info("listening on %s port %s", host, port);
 }
 
 /* ---- roles started by the runner ---- */
@@ -340,13 +229,11 @@ static int daemon_files(const struct config *c, struct err *err)
 		    {"default-image", c->default_image},
 		    {"uplink-netns", c->uplink_netns}};
 
-	if (!c->tls_cert != !c->tls_key)
-		return err_set(err, ERR_INVALID, "tls-cert, tls-key: one needs the other");
 	for (size_t i = 0; i < ARRAY_LEN(file); i++)
 		if (file[i].path && access(file[i].path, R_OK) < 0)
 			return err_errno(err, ERR_INVALID, errno, "%s: read %s", file[i].field,
 					 file[i].path);
-	return 0;
+	return config_check_tls(c, err);
 }
 
 static int daemon_check(const struct config *c)
@@ -396,10 +283,10 @@ static int daemon_run(struct daemon *d, struct err *err)
 	    daemon_init_path(c, init, err) < 0 || daemon_data_dir(c, err) < 0)
 		return -1;
 	daemon_forget_key(c, d->argc, d->argv);
-	d->listen_fd = daemon_listen(c->listen, err);
+	d->listen_fd = listen_open(c->listen, err);
 	if (d->listen_fd < 0)
 		return -1;
-	daemon_say_address(d->listen_fd);
+	listen_say(d->listen_fd);
 	return priv_main(&pc);
 }
 

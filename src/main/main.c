@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "main/config_check.h"
 #include "main/roles.h"
 
 static void main_log(const struct config *c, const char *process)
@@ -45,7 +46,8 @@ int main(int argc, char **argv)
 	struct err err = {0};
 	int rc;
 
-	if (config_load(&c, argc - skip, argv + skip, &err) < 0) {
+	if (config_load(&c, argc - skip, argv + skip, &err) < 0 ||
+	    (!c.help && !c.version && !c.print_docs && config_check(&c, &err) < 0)) {
 		fprintf(stderr, "caissond: %s\n", err.msg);
 		return 2;
 	}

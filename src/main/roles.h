@@ -26,6 +26,10 @@ int role_net(struct config *c); /* descriptors of caisson/netrole.h */
 int role_check(struct config *c);
 void role_doctor_config(const struct config *c, struct doctor_config *ret);
 
+/* The listening socket for "host:port", CLOEXEC and non-blocking; listen_say logs its address. */
+int listen_open(const char *text, struct err *err);
+void listen_say(int fd);
+
 /* uid and gid of the api process (config api_user, "caisson", else ROLE_UID_DEFAULT). */
 int role_ids(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *err);
 /* Give root up for good: groups, ids, capabilities, no_new_privs. */

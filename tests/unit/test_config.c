@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "main/config.c"
+#include "main/config_check.c"
 
 static int load(struct config *c, struct err *err, const char *a, const char *b)
 {
@@ -72,6 +73,44 @@ static void e10_bad_values_name_the_setting_and_the_rule(void **state)
 	}
 }
 
+static void values_a_role_would_trip_over_are_refused_at_once(void **state)
+{
+	static const struct {
+		const char *flag, *text; /* NULL: fine */
+	} row[] = {
+		{"--listen=127.0.0.1:99999", "port of 0 to 65535"},
+		{"--listen=nonsense", "is not HOST:PORT"},
+		{"--listen=[::1]:0", NULL},
+		{"--listen=:3986", NULL},
+		{"--public-url=foo", "public-url: \"foo\""},
+		{"--public-url=http://", "public-url"},
+		{"--public-url=https://a.example/caisson", NULL},
+		{"--trusted-proxies=10.0.0.1, ::1", NULL},
+		{"--trusted-proxies=10.0.0.1,proxy", "trusted-proxies: \"proxy\""},
+		{"--resolvers=9.9.9.9#53,2620:fe::fe", NULL},
+		{"--resolvers=9.9.9.9#0", "resolvers"},
+		{"--resolvers=dns.example", "resolvers"},
+		{"--net-allow-ranges=10.1.0.0/16,fd00::/8", NULL},
+		{"--net-allow-ranges=10.1.0.0/33", "net-allow-ranges"},
+		{"--region=.", "region"},
+		{"--region=eu-1", NULL},
+		{"--admin-key=short", "admin-key: must be dtn_ and 64 lower-case hex digits"},
+		{"--tls-key=/k", "one needs the other"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct config c;
+		struct err err = {0};
+
+		assert_int_equal(load(&c, &err, row[i].flag, NULL), 0);
+		assert_int_equal(config_check(&c, &err), row[i].text ? -1 : 0);
+		if (row[i].text && !strstr(err.msg, row[i].text))
+			fail_msg("%s gave: %s", row[i].flag, err.msg);
+		config_done(&c);
+	}
+}
+
 static void byte_sizes_take_units(void **state)
 {
 	struct config c;
@@ -118,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flag_beats_environment_beats_file_beats_default),
 		cmocka_unit_test(e10_bad_values_name_the_setting_and_the_rule),
+		cmocka_unit_test(values_a_role_would_trip_over_are_refused_at_once),
 		cmocka_unit_test(byte_sizes_take_units),
 		cmocka_unit_test(every_row_has_a_text_and_a_default_that_passes_its_own_rule),
 		cmocka_unit_test(the_admin_key_is_never_printed),
