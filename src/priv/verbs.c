@@ -54,6 +54,20 @@ static int disk_check(struct priv *p, struct err *err)
 		       (unsigned long long)p->cfg->disk_low, p->cfg->data_dir);
 }
 
+/* Where the time of a start went, step by step, for whoever looks for it. */
+static void verb_say_start(const struct box *b)
+{
+	char steps[256];
+	size_t n = 0;
+
+	steps[0] = '\0';
+	for (int m = 0; m < MARK_MAX && n < sizeof(steps); m++)
+		if (b->mark_us[m])
+			n += (size_t)snprintf(steps + n, sizeof(steps) - n, "%s%s %u",
+					      m ? ", " : "", box_mark_name[m], b->mark_us[m]);
+	log_debug("start %s: pid %d, us: %s", b->id, b->pid, steps);
+}
+
 static int run_start(struct priv *p, struct box_launcher *l, struct job *j, struct err *err)
 {
 	struct box_entry *e = boxes_lock(&p->boxes, j->id, err);
@@ -80,7 +94,7 @@ static int run_start(struct priv *p, struct box_launcher *l, struct job *j, stru
 		wire_put_str(&o, b->lease.ip4);
 		wire_put_str(&o, b->lease.ip6);
 		wire_put_u32(&o, b->mark_us[MARK_READY]);
-		log_debug("start %s: pid %d in %u us", j->id, b->pid, b->mark_us[MARK_READY]);
+		verb_say_start(b);
 		peer_send(p, j->peer, &o);
 		boxes_publish(&p->boxes, e, b);
 		if (priv_watch_box(p, b, err) < 0)
