@@ -84,8 +84,9 @@ static int request_route(struct http_req *req)
 	if (!req->match.route && strcmp(req->method, "OPTIONS") == 0)
 		return reply_options(req, &err) < 0 ? req_fail(req, 0, &err) : 1;
 	if (!req->match.route && req->match.allow[0]) {
-		err_set(&err, ERR_INVALID, "method: %.20s is not possible here, only %s",
-			req->method, req->match.allow);
+		err_tagged(&err, ERR_INVALID, "METHOD_NOT_ALLOWED",
+			   "method: %.20s is not possible here, only %s", req->method,
+			   req->match.allow);
 		return req_fail(req, 405, &err);
 	}
 	if (!req->match.route) {

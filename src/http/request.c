@@ -135,14 +135,11 @@ static int head_check(struct http_req *req, struct err *err)
 	return 0;
 }
 
-static int target_parse(struct http_req *req, struct err *err)
+/* Set raw_path, still escaped, and with it whose error bodies apply. The query, or NULL. */
+static char *target_split(struct http_req *req)
 {
 	char *query;
 
-	if (strlen(req->uri) > URL_MAX) {
-		req->fail_status = 414;
-		return err_set(err, ERR_INVALID, "url: at most %d bytes", URL_MAX);
-	}
 	req->raw_path = req->uri;
 	/* The absolute form is for proxies, but HTTP/1.1 servers must take it. */
 	if (strncasecmp(req->raw_path, "http://", 7) == 0) {
@@ -150,18 +147,40 @@ static int target_parse(struct http_req *req, struct err *err)
 
 		req->raw_path = slash ? slash : req->raw_path + strlen(req->raw_path);
 	}
-	if (req->raw_path[0] != '/' && strcmp(req->raw_path, "*") != 0)
-		return err_set(err, ERR_INVALID, "url: must begin with /");
 	query = strchr(req->raw_path, '?');
 	if (query)
 		*query++ = '\0';
-	req->path = strdup(req->raw_path);
-	if (!req->path)
+	req->match.dialect = router_dialect(req->srv->router, req->raw_path);
+	return query;
+}
+
+static int path_decode(struct http_req *req, struct err *err)
+{
+	auto_free char *path = strdup(req->raw_path);
+
+	if (!path)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	if (url_decode(req->path, strlen(req->path), false, "url", err) < 0)
+	if (url_decode(path, strlen(path), false, "url", err) < 0)
 		return -1;
-	if (!ws_utf8_valid(req->path, strlen(req->path)))
+	if (!ws_utf8_valid(path, strlen(path)))
 		return err_set(err, ERR_INVALID, "url: path must be UTF-8");
+	req->path = path;
+	path = NULL;
+	return 0;
+}
+
+static int target_parse(struct http_req *req, size_t len, char *query, struct err *err)
+{
+	if (len > URL_MAX) {
+		req->raw_path[strnlen(req->raw_path, URL_SHOWN)] = '\0';
+		req->fail_status = 414;
+		return err_tagged(err, ERR_INVALID, "URI_TOO_LONG", "url: at most %d bytes",
+				  URL_MAX);
+	}
+	if (req->raw_path[0] != '/' && strcmp(req->raw_path, "*") != 0)
+		return err_set(err, ERR_INVALID, "url: must begin with /");
+	if (path_decode(req, err) < 0)
+		return -1;
 	return query ? url_query_parse(query, &req->query, err) : 0;
 }
 
@@ -222,11 +241,13 @@ static void remote_choose(struct http_req *req)
 
 int req_parse(struct http_req *req, struct err *err)
 {
+	size_t len = strlen(req->uri);
+	char *query = target_split(req);
 	const char *host;
 
 	reqid_choose(req);
 	remote_choose(req);
-	if (head_check(req, err) < 0 || target_parse(req, err) < 0)
+	if (head_check(req, err) < 0 || target_parse(req, len, query, err) < 0)
 		return -1;
 	host = http_header(req, "Host");
 	if (host && host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -271,7 +292,10 @@ const char *http_method(struct http_req *req)
 
 const char *http_path(struct http_req *req)
 {
-	return req->path ? req->path : "";
+	if (req->path)
+		return req->path;
+	/* The target breaks a rule; its error body shows it as it came. */
+	return req->raw_path ? req->raw_path : "";
 }
 
 const char *http_param(struct http_req *req, const char *name)

@@ -242,8 +242,7 @@ static bool node_match(struct walk *w, const struct node *n, size_t seg)
 	return n->nrests && leaves_match(w, n->rest, n->nrests, true, seg);
 }
 
-/* The dialect whose error bodies an unknown path gets: the longest prefix that fits. */
-static const struct http_dialect *dialect_of(const struct router *r, const char *path)
+const struct http_dialect *router_dialect(const struct router *r, const char *path)
 {
 	const struct http_dialect *best = NULL;
 	size_t best_len = 0;
@@ -276,7 +275,7 @@ void router_find(const struct router *r, const char *method, const char *path,
 	ret->allow[0] = '\0';
 	if (segments_split(path, &w) && node_match(&w, &r->root, 0))
 		return;
-	ret->dialect = dialect_of(r, path);
+	ret->dialect = router_dialect(r, path);
 }
 
 size_t route_param_name(const struct http_route *rt, size_t i, const char **ret_name)

@@ -33,6 +33,8 @@ void router_free(struct router *r);
 /* path is raw (still escaped), without query. */
 void router_find(const struct router *r, const char *method, const char *path,
 		 struct route_match *ret);
+/* Whose error bodies a path without a route gets: the longest prefix that fits, or NULL. */
+const struct http_dialect *router_dialect(const struct router *r, const char *path);
 /* Name of the i-th parameter of a pattern, not NUL-terminated: its length is returned, 0 none. */
 size_t route_param_name(const struct http_route *rt, size_t i, const char **ret_name);
 

@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 #define URL_MAX	      16384 /* bytes of a request target */
+#define URL_SHOWN     256   /* bytes of a longer one that its error body repeats */
 #define URL_QUERY_MAX 512   /* pairs */
 
 /*

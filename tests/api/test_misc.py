@@ -71,6 +71,27 @@ def test_unknown_paths_and_methods(api):
     assert status in (404, 405), reply
 
 
+@pytest.mark.parametrize("rest,status,code", [
+    ("/a%zz", 400, "BAD_REQUEST"), ("/a%4", 400, "BAD_REQUEST"), ("/a%00b", 400, "BAD_REQUEST"),
+    ("/a%ff", 400, "BAD_REQUEST"), ("/a?x=%00", 400, "BAD_REQUEST"), ("?x=%zz", 400, "BAD_REQUEST"),
+    ("/" + "x" * 20000, 414, "URI_TOO_LONG"), ("/nowhere", 404, "NOT_FOUND"),
+])
+@pytest.mark.parametrize("base", ["", "/toolbox", "/toolbox/5/files"])
+def test_errors_of_the_url_have_the_dialects_body(api, base, rest, status, code):
+    got, reply = api.request("GET", base + rest)
+    assert got == status and reply["statusCode"] == status, reply
+    assert reply["source"] == ("DAYTONA_DAEMON" if base else "DAYTONA_API") and reply["message"]
+    assert reply["code"] == code and ISO.match(reply["timestamp"]) and len(reply["path"]) < 300
+    assert reply["path"].startswith(base or "/api"), reply
+
+
+def test_a_wrong_method_has_its_own_code(api, box):
+    for path in ("/sandbox", f"/toolbox/{box}/process/execute", "/caisson/status"):
+        status, reply = api.request("PATCH", path)
+        assert (status, reply["code"]) == (405, "METHOD_NOT_ALLOWED"), reply
+    refused(api, 405, "PATCH", f"/toolbox/{box}/process/execute", code="METHOD_NOT_ALLOWED")
+
+
 def test_organization_header_must_be_the_keys(api):
     org = api.get("/organizations")[0]["id"]
     head = {"X-Daytona-Organization-ID": org}
