@@ -2,11 +2,13 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 UNITDIR ?= /etc/systemd/system
+# Where caissond looks for its configuration file; not below PREFIX.
+CONFDIR = /etc/caisson
 
 .PHONY: install uninstall
 install: all ## copy programs, data, unit file and completions below PREFIX (root)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/caisson \
-		$(DESTDIR)$(PREFIX)/share/caisson $(DESTDIR)$(UNITDIR) \
+		$(DESTDIR)$(PREFIX)/share/caisson $(DESTDIR)$(UNITDIR) $(DESTDIR)$(CONFDIR) \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	install -m 0755 $(BUILD)/caissond $(BUILD)/caisson $(DESTDIR)$(PREFIX)/bin/
@@ -15,11 +17,13 @@ install: all ## copy programs, data, unit file and completions below PREFIX (roo
 	if [ -f build/image/default.tar.zst ]; then install -m 0644 build/image/default.tar.zst \
 		$(DESTDIR)$(PREFIX)/share/caisson/; fi
 	sed 's|@PREFIX@|$(PREFIX)|g' share/caissond.service > $(DESTDIR)$(UNITDIR)/caissond.service
+	if [ ! -e $(DESTDIR)$(CONFDIR)/caissond.conf ]; then sed 's|@PREFIX@|$(PREFIX)|g' \
+		share/caissond.conf > $(DESTDIR)$(CONFDIR)/caissond.conf; fi
 	$(BUILD)/caisson completion bash > \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/caisson
 	$(BUILD)/caisson completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_caisson
 
-uninstall: ## remove what install copied; data stays
+uninstall: ## remove what install copied; data and /etc/caisson stay
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/caisson $(DESTDIR)$(PREFIX)/share/caisson
 	rm -f $(DESTDIR)$(PREFIX)/bin/caissond $(DESTDIR)$(PREFIX)/bin/caisson \
 		$(DESTDIR)$(UNITDIR)/caissond.service \
