@@ -56,8 +56,8 @@ struct user {
 	char home[1024], shell[1024];
 };
 /*
- * Docker's forms, strictly: "" name uid name:group uid:gid. A name must exist, a number need not.
- * A numeric user is never taken for a name. ERR_INVALID otherwise.
+ * Docker's forms, strictly: "" name uid name:group uid:gid. A name must exist, a number and root
+ * need not. A numeric user is never taken for a name. ERR_INVALID otherwise.
  */
 int user_find(const char *text, struct user *ret, struct err *err);
 /* Owner and group of SETATTR: a name or a number; "" gives (uint32_t)-1, which chown leaves. */

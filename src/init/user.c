@@ -216,7 +216,8 @@ static bool member_line(void *arg, const struct account *line)
 	return false;
 }
 
-/* By number, else by name; the number of a name is looked up in path. */
+/* By number, else by name; the number of a name is looked up in path. Root is 0 without a line:
+ * images of a single program have no accounts. */
 static int id_find(const char *what, const char *text, const char *path, etc_line_fn fn,
 		   struct user_query *q, struct err *err)
 {
@@ -232,9 +233,21 @@ static int id_find(const char *what, const char *text, const char *path, etc_lin
 			       text);
 	}
 	etc_lines(path, fn, q);
-	if (q->name && !q->found)
+	if (q->name && !q->found && strcmp(q->name, "root") != 0)
 		return err_set(err, ERR_INVALID, "%s: no \"%s\" in %s", what, text, path);
 	return 0;
+}
+
+/* An id without a line: group 0 and home "/", as Docker has it; root's home where there is one. */
+static void user_bare(struct user *u, uint32_t id, const char *number)
+{
+	auto_close int home =
+		id ? -1 : path_open_in(AT_FDCWD, "/root", O_PATH | O_DIRECTORY, 0, NULL);
+
+	u->uid = id;
+	text_set(u->name, sizeof(u->name), id ? number : "root", "");
+	if (home >= 0)
+		text_set(u->home, sizeof(u->home), "/root", "/");
 }
 
 int user_find(const char *text, struct user *ret, struct err *err)
@@ -255,11 +268,8 @@ int user_find(const char *text, struct user *ret, struct err *err)
 	*ret = (struct user){.home = "/", .shell = "/bin/sh"};
 	if (id_find("user", part, "/etc/passwd", passwd_line, &q, err) < 0)
 		return -1;
-	if (!q.found) {
-		/* A bare number: group 0 and home "/", as Docker has it. */
-		ret->uid = q.id;
-		text_set(ret->name, sizeof(ret->name), q.id ? part : "root", "");
-	}
+	if (!q.found)
+		user_bare(ret, q.id, part);
 	if (group) {
 		if (id_find("user", group, "/etc/group", group_line, &g, err) < 0)
 			return -1;

@@ -651,6 +651,35 @@ static void a46_users_work_without_passwd(void **state)
 	assert_int_equal(err.code, ERR_INVALID);
 }
 
+static void a46_root_needs_no_passwd(void **state)
+{
+	static const char *const forms[] = {"", "0", "root", "root:root", "0:0"};
+	const char *const argv[] = {"busybox", "id", "-u", NULL};
+	struct agentbox_run run = {.argv = argv};
+	struct agent_user u;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		auto_result struct agentbox_result r;
+
+		run.user = forms[i];
+		assert_int_equal(agentbox_exec(&box, &run, &r, NULL), 0);
+		assert_string_equal(r.out, "0\n");
+		assert_int_equal(agent_user(box.sock, forms[i], &u, NULL), 0);
+		assert_int_equal(u.uid, 0);
+		assert_int_equal(u.gid, 0);
+		assert_string_equal(u.name, "root");
+		assert_string_equal(u.shell, "/bin/sh");
+	}
+	assert_int_equal(agent_remove(box.sock, "root", "/root", true, NULL), 0);
+	assert_int_equal(agent_user(box.sock, "root", &u, NULL), 0);
+	assert_string_equal(u.home, "/");
+	assert_int_equal(agent_mkdir(box.sock, "root", "/root", 0700, false, NULL), 0);
+	assert_int_equal(agent_user(box.sock, "root", &u, NULL), 0);
+	assert_string_equal(u.home, "/root");
+	assert_int_equal(agent_setattr(box.sock, "root", "/root", NULL, "root", "root", NULL), 0);
+}
+
 static int box_bare(void **state)
 {
 	(void)state;
@@ -697,6 +726,7 @@ int main(void)
 	const struct CMUnitTest bare[] = {
 		cmocka_unit_test(a43_no_shell_is_a_clear_error),
 		cmocka_unit_test(a46_users_work_without_passwd),
+		cmocka_unit_test(a46_root_needs_no_passwd),
 	};
 	int failed;
 
