@@ -3,7 +3,7 @@
  * and, where there is one, an id. Statistics are made by the caller.
  *
  *   client HOST PORT KEY create N BODY           POST /api/sandbox, one after another
- *   client HOST PORT KEY paced N BODY MS         the same with a pause after each
+ *   client HOST PORT KEY paced N BODY MS EVERY   the same with a pause after every few
  *   client HOST PORT KEY burst N BODY            the same from N connections at once
  *   client HOST PORT KEY cycle N BODY COMMAND    create, run COMMAND, delete
  *   client HOST PORT KEY exec N ID COMMAND       POST …/process/execute
@@ -90,11 +90,13 @@ static int op_create(struct client *k, int n, char **arg)
 static int op_paced(struct client *k, int n, char **arg)
 {
 	long ms = strtol(arg[1], NULL, 10);
+	int every = (int)strtol(arg[2], NULL, 10);
 	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 	for (int i = 0; i < n; i++) {
 		if (op_create(k, 1, arg) != 0)
 			return 1;
-		nanosleep(&pause, NULL);
+		if (every > 0 && (i + 1) % every == 0)
+			nanosleep(&pause, NULL);
 	}
 	return 0;
 }
@@ -242,7 +244,7 @@ static const struct {
 	int args; /* behind N */
 	int (*run)(struct client *k, int n, char **arg);
 } ops[] = {
-	{"create", 1, op_create},  {"paced", 2, op_paced}, {"burst", 1, op_burst},
+	{"create", 1, op_create},  {"paced", 3, op_paced}, {"burst", 1, op_burst},
 	{"cycle", 2, op_cycle},	   {"exec", 2, op_exec},   {"call", 2, op_call},
 	{"put", 3, op_put},	   {"drain", 1, op_drain}, {"spawn", 1, op_spawn},
 	{"delete", -1, op_delete},
