@@ -83,6 +83,19 @@ static int jt_blame_overflow(const char *p, size_t n, struct err *err)
 	return -1;
 }
 
+/* The parser's own words are for programmers; what callers do send by mistake gets ours. */
+static int jt_blame_syntax(const json_error_t *je, struct err *err)
+{
+	enum json_error_code code = json_error_code(je);
+
+	if (code == json_error_null_character || code == json_error_null_byte_in_key)
+		return err_set(err, ERR_INVALID,
+			       "body: text must not hold a NUL character (line %d column %d)",
+			       je->line, je->column);
+	return err_set(err, ERR_INVALID, "body: not valid JSON at line %d column %d: %s", je->line,
+		       je->column, je->text);
+}
+
 int jt_parse(struct jt_doc *doc, const char *p, size_t n, struct err *err)
 {
 	json_error_t je;
@@ -94,12 +107,12 @@ int jt_parse(struct jt_doc *doc, const char *p, size_t n, struct err *err)
 	}
 	if (jt_check_depth(p, n, err) < 0)
 		return -1;
-	doc->root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &je);
+	/* Any value is read, so that one that is no object is told apart from broken text. */
+	doc->root = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
 	if (!doc->root && json_error_code(&je) == json_error_numeric_overflow)
 		return jt_blame_overflow(p, n, err);
 	if (!doc->root)
-		return err_set(err, ERR_INVALID, "body: not valid JSON at line %d column %d: %s",
-			       je.line, je.column, je.text);
+		return jt_blame_syntax(&je, err);
 	if (!json_is_object(doc->root)) {
 		jt_doc_done(doc);
 		return err_set(err, ERR_INVALID, "body: must be a JSON object");

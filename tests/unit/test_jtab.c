@@ -121,6 +121,13 @@ static void broken_rules_name_field_and_rule(void **state)
 	assert_refused("{\"name\":\"x\",\"list\":[\"\",\"\",\"\",\"\"]}",
 		       "list: must have a number of items from 0 to 3");
 	assert_refused("[]", "body: must be a JSON object");
+	assert_refused("null", "body: must be a JSON object");
+	assert_refused("\"x\"", "body: must be a JSON object");
+	assert_refused("5", "body: must be a JSON object");
+	assert_refused("{\"name\":\"a\\u0000b\"}",
+		       "body: text must not hold a NUL character (line 1 column 18)");
+	assert_refused("{\"a\\u0000b\":1}",
+		       "body: text must not hold a NUL character (line 1 column 11)");
 }
 
 static void e10_numbers_are_strict_integers(void **state)
