@@ -64,21 +64,33 @@ static void hold_signals(sigset_t *old)
 	sigprocmask(SIG_BLOCK, &set, old);
 }
 
+/* Also of a sandbox that never started. */
+static void run_over(struct cli *c, const struct run_cmd *a, const char *id)
+{
+	struct err gone = {0};
+	if (a->keep) {
+		fputs("caisson: run: kept ", stderr);
+		text_print(stderr, id);
+		fputc('\n', stderr);
+	} else if (sandbox_delete(c, id, &gone) < 0 && gone.code != ERR_NOT_FOUND) {
+		fputs("caisson: run: ", stderr);
+		text_print(stderr, id);
+		fputs(" is left behind: ", stderr);
+		text_print(stderr, gone.msg);
+		fputc('\n', stderr);
+	}
+}
+
 static int run_in_new(struct cli *c, const struct run_cmd *a, char **argv, struct err *err)
 {
 	auto_json json_t *sb = NULL;
-	struct err gone = {0};
 	sigset_t old;
 	hold_signals(&old);
 	int code = CLI_OWN;
-	if (sandbox_create(c, &a->create, &sb, err) == 0) {
-		const char *id = json_text(sb, "id");
-		code = exec_session(c, id, &a->exec, argv, err);
-		if (a->keep)
-			fprintf(stderr, "caisson: run: kept %s\n", id);
-		else if (sandbox_delete(c, id, &gone) < 0 && gone.code != ERR_NOT_FOUND)
-			fprintf(stderr, "caisson: run: %s is left behind: %s\n", id, gone.msg);
-	}
+	if (sandbox_create(c, &a->create, &sb, err) == 0)
+		code = exec_session(c, json_text(sb, "id"), &a->exec, argv, err);
+	if (sb)
+		run_over(c, a, json_text(sb, "id"));
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return code;
 }

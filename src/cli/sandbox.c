@@ -128,10 +128,9 @@ int sandbox_create(struct cli *c, const struct create_args *a, json_t **ret, str
 		return -1;
 	if (!*json_text(sb, "id"))
 		return err_set(err, ERR_INTERNAL, "the server's reply names no sandbox");
-	if (!a->no_wait && sandbox_wait(c, &sb, "started", a->wait_ms, err) < 0)
-		return -1;
+	int rc = a->no_wait ? 0 : sandbox_wait(c, &sb, "started", a->wait_ms, err);
 	*ret = TAKE_PTR(sb);
-	return 0;
+	return rc;
 }
 
 int sandbox_delete(struct cli *c, const char *id, struct err *err)

@@ -25,7 +25,10 @@ struct create_args {
 };
 void create_args_done(struct create_args *a);
 
-/* POST /sandbox, then wait for "started". A new reference. */
+/*
+ * POST /sandbox, then wait for "started". *ret is a new reference, also on failure when there is a
+ * sandbox all the same: the caller may want it gone.
+ */
 int sandbox_create(struct cli *c, const struct create_args *a, json_t **ret, struct err *err);
 /* Poll until the state is want; error states end with ERR_CONFLICT. *sb is replaced. */
 int sandbox_wait(struct cli *c, json_t **sb, const char *want, int64_t wait_ms, struct err *err);

@@ -1,0 +1,27 @@
+"""The command line against replies a healthy daemon does not give."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+import cli_daemon  # noqa: E402
+from cli_fake import Fake  # noqa: E402
+
+EMPTY = {"items": [], "nextCursor": None}
+
+
+def cli(env, *argv):
+    return subprocess.run([f"{cli_daemon.BUILD}/caisson", *argv], env=env, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=30, check=False)
+
+
+def test_run_deletes_a_sandbox_that_failed_to_start():
+    failed = {"id": "the-id", "name": "n", "state": "error", "errorReason": "no room"}
+    with Fake({"POST /api/sandbox": (200, failed),
+               "DELETE /api/sandbox/the-id": (200, {})}) as f:
+        env = {"CAISSON_URL": f.base + "/api", "CAISSON_API_KEY": "k"}
+        out = cli(env, "run", "--", "true")
+        assert (out.returncode, out.stderr) == (125, b"caisson: run: n is error: no room\n")
+        assert f.asked == ["POST /api/sandbox", "DELETE /api/sandbox/the-id"]
+        assert b"kept the-id" in cli(env, "run", "--keep", "--", "true").stderr
+        assert f.asked[2:] == ["POST /api/sandbox"]
