@@ -84,7 +84,7 @@ int cmd_help(struct cli *c, int argc, char **argv, struct err *err)
 	puts("caisson: a Linux computer for every agent\n\nCommands:");
 	for (size_t i = 0; i < cli_ncommands; i++)
 		printf("  %-14s %s\n", cli_commands[i].name, cli_commands[i].help);
-	puts("\nEnvironment: CAISSON_URL, CAISSON_API_KEY (or DAYTONA_API_URL, DAYTONA_API_KEY)\n"
+	puts("\nEnvironment: CAISSON_URL (else DAYTONA_API_URL), CAISSON_API_KEY (else DAYTONA_API_KEY)\n"
 	     "caisson help COMMAND shows its options.");
 	return CLI_OK;
 }

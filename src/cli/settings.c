@@ -26,10 +26,10 @@ static char *local_key(void)
 int settings_load(struct cli *c, struct err *err)
 {
 	const char *url = env_of("CAISSON_URL"), *key = env_of("CAISSON_API_KEY");
-	if (!url && !key) {
+	if (!url)
 		url = env_of("DAYTONA_API_URL");
+	if (!key)
 		key = env_of("DAYTONA_API_KEY");
-	}
 	c->url_heap = strdup(url ? url : SETTINGS_URL);
 	c->key_heap = key ? strdup(key) : url ? NULL : local_key();
 	if (!c->url_heap)
@@ -37,7 +37,7 @@ int settings_load(struct cli *c, struct err *err)
 	for (size_t n = strlen(c->url_heap); n && c->url_heap[n - 1] == '/'; n--)
 		c->url_heap[n - 1] = '\0';
 	if (strncmp(c->url_heap, "http://", 7) && strncmp(c->url_heap, "https://", 8))
-		return err_set(err, ERR_INVALID, "CAISSON_URL must start with http:// or https://");
+		return err_set(err, ERR_INVALID, "the URL must start with http:// or https://");
 	c->url = c->url_heap;
 	c->key = c->key_heap;
 	return 0;

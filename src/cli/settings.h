@@ -1,9 +1,9 @@
 /*
  * settings.h - where the daemon is and what key to use.
  *
- * CAISSON_URL and CAISSON_API_KEY go together; only when neither is set, DAYTONA_API_URL and
- * DAYTONA_API_KEY do: a key never goes to the address of another pair. Without any of them the
- * local daemon is asked, with the key of its data directory where this user can read it.
+ * CAISSON_URL, else DAYTONA_API_URL; and CAISSON_API_KEY, else DAYTONA_API_KEY: each by itself.
+ * Without an address the local daemon is asked; without a key too, with the key of its data
+ * directory where this user can read it.
  */
 #ifndef CAISSON_CLI_SETTINGS_H
 #define CAISSON_CLI_SETTINGS_H

@@ -83,12 +83,14 @@ def test_wrong_key_says_what_to_set(d):
     assert out.returncode == 1 and b"CAISSON_API_KEY" in out.stderr
 
 
-def test_daytona_variables_are_taken_as_a_pair(d):
-    env = {"DAYTONA_API_URL": d.url, "DAYTONA_API_KEY": d.key}
-    run = lambda e: subprocess.run(  # noqa: E731
-        [f"{cli_daemon.BUILD}/caisson", "list"], env=e, capture_output=True, check=False)
-    assert run(env).returncode == 0
-    assert run({**env, "CAISSON_URL": d.url}).returncode == 1, "a key went to a foreign address"
+def test_address_and_key_fall_back_each_by_itself(d):
+    daytona = {"DAYTONA_API_URL": "http://127.0.0.1:1/api", "DAYTONA_API_KEY": "wrong"}
+    run = lambda **e: subprocess.run(  # noqa: E731
+        [f"{cli_daemon.BUILD}/caisson", "list"], env=e, capture_output=True, check=False).returncode
+    assert run(DAYTONA_API_URL=d.url, DAYTONA_API_KEY=d.key) == 0
+    assert run(DAYTONA_API_URL=d.url, CAISSON_API_KEY=d.key) == 0
+    assert run(CAISSON_URL=d.url, DAYTONA_API_KEY=d.key) == 0
+    assert run(**daytona, CAISSON_URL=d.url, CAISSON_API_KEY=d.key) == 0, "CAISSON_ comes first"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
