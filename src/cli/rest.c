@@ -70,9 +70,12 @@ int rest_fault(long status, const char *body, struct err *err)
 	if (code == ERR_UNAUTHORIZED)
 		return err_set(err, code, "the key is missing or wrong%s%s (set CAISSON_API_KEY)",
 			       *text ? ": " : "", text);
+	/* Not what Caisson says of a missing thing, but of a path it has no use for at all. */
+	bool lost = status == 404 && (!*text || !strncmp(text, "no such route", 13));
+	const char *hint = lost ? " (does the URL end in /api?)" : "";
 	if (*text)
-		return err_set(err, code, "%s", text);
-	return err_set(err, code, "the server answered %ld", status);
+		return err_set(err, code, "%s%s", text, hint);
+	return err_set(err, code, "the server answered %ld%s", status, hint);
 }
 
 static size_t on_reply(char *p, size_t one, size_t n, void *arg)

@@ -79,6 +79,12 @@ static void faults_keep_the_words_of_the_server(void **state)
 	assert_string_equal(err.msg, "a: b");
 	rest_fault(502, "<html>", &err);
 	assert_string_equal(err.msg, "the server answered 502");
+	rest_fault(404, "{\"message\": \"no such route: GET /sandbox\"}", &err);
+	assert_string_equal(err.msg, "no such route: GET /sandbox (does the URL end in /api?)");
+	rest_fault(404, "<html>", &err);
+	assert_string_equal(err.msg, "the server answered 404 (does the URL end in /api?)");
+	rest_fault(404, "{\"message\": \"no sandbox x\"}", &err);
+	assert_string_equal(err.msg, "no sandbox x");
 }
 
 static void start_message_holds_what_was_asked(void **state)
