@@ -72,6 +72,11 @@ static void complain(const struct cli *c, const char *name, struct err *err, str
 	*last = *err;
 }
 
+static bool gone_by_stop(const struct verb *v, const json_t *sb)
+{
+	return !strcmp(v->want, "stopped") && !strcmp(json_text(sb, "state"), "destroyed");
+}
+
 static int each(struct cli *c, const struct verb *v, int argc, char **argv, struct err *err)
 {
 	struct args a = {.wait_ms = OPT_UNSET};
@@ -90,7 +95,7 @@ static int each(struct cli *c, const struct verb *v, int argc, char **argv, stru
 		if (act(c, v, &a, argv[i], &sb, &e) == 0) {
 			if (!c->json && !c->quiet) {
 				text_print(stdout, argv[i]);
-				fputc('\n', stdout);
+				puts(gone_by_stop(v, sb) ? " was deleted, as it is ephemeral" : "");
 			}
 			json_array_append_new(all, sb);
 		} else if (e.code != ERR_NOT_FOUND || !a.ignore_missing) {

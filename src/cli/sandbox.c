@@ -81,6 +81,13 @@ static bool state_is_final(const char *state)
 	return false;
 }
 
+/* Deleted by the stop that was asked for. */
+static bool ends_by_stop(const json_t *sb, const char *want)
+{
+	const json_t *after = json_object_get(sb, "autoDeleteInterval");
+	return !strcmp(want, "stopped") && json_is_integer(after) && !json_integer_value(after);
+}
+
 /* One more look at the sandbox. One that is gone counts as destroyed. */
 static int refresh(struct cli *c, json_t **sb, const char *want, struct err *err)
 {
@@ -90,7 +97,7 @@ static int refresh(struct cli *c, json_t **sb, const char *want, struct err *err
 		*sb = fresh;
 		return 0;
 	}
-	if (err->code != ERR_NOT_FOUND || strcmp(want, "destroyed"))
+	if (err->code != ERR_NOT_FOUND || (strcmp(want, "destroyed") && !ends_by_stop(*sb, want)))
 		return -1;
 	*err = (struct err){0};
 	json_object_set_new(*sb, "state", json_string("destroyed"));
@@ -105,6 +112,10 @@ int sandbox_wait(struct cli *c, json_t **sb, const char *want, int64_t wait_ms, 
 		const char *state = json_text(*sb, "state");
 		if (!strcmp(state, want))
 			return 0;
+		if (!strncmp(state, "destroy", 7) && ends_by_stop(*sb, want)) {
+			json_object_set_new(*sb, "state", json_string("destroyed"));
+			return 0;
+		}
 		if (state_is_final(state)) {
 			const char *why = json_text(*sb, "errorReason");
 			return err_set(err, ERR_CONFLICT, "%s is %s%s%s", json_text(*sb, "name"),

@@ -30,7 +30,10 @@ void create_args_done(struct create_args *a);
  * sandbox all the same: the caller may want it gone.
  */
 int sandbox_create(struct cli *c, const struct create_args *a, json_t **ret, struct err *err);
-/* Poll until the state is want; error states end with ERR_CONFLICT. *sb is replaced. */
+/*
+ * Poll until the state is want; error states end with ERR_CONFLICT. *sb is replaced. An ephemeral
+ * sandbox that was to stop and is deleted by that has arrived too; its state is "destroyed".
+ */
 int sandbox_wait(struct cli *c, json_t **sb, const char *want, int64_t wait_ms, struct err *err);
 int sandbox_delete(struct cli *c, const char *id, struct err *err);
 /* Whether standard error is a terminal and progress is wanted. */

@@ -123,6 +123,14 @@ def test_life_by_name(d):
     assert alive(d, "a=b") == []
 
 
+def test_stop_of_an_ephemeral_sandbox_says_that_it_is_deleted(d):
+    for force in ([], ["--force"]):
+        d.cli("create", "-n", "eph", "--auto-delete", "0")
+        assert text(d.cli("stop", *force, "eph")) == "eph was deleted, as it is ephemeral\n"
+        d.cli("create", "-n", "eph", "--auto-delete", "0")
+        assert json.loads(text(d.cli("stop", "-j", *force, "eph")))[0]["state"] == "destroyed"
+
+
 def test_many_at_once_and_one_missing(d):
     d.cli("create", "-n", "m1")
     d.cli("create", "-n", "m2")

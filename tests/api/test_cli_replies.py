@@ -15,6 +15,15 @@ def cli(env, *argv):
                           stdin=subprocess.DEVNULL, timeout=30, check=False)
 
 
+def test_stop_of_an_ephemeral_sandbox_that_vanishes_is_no_fault():
+    stopping = {"id": "the-id", "name": "n", "state": "stopping", "autoDeleteInterval": 0}
+    with Fake({"POST /api/sandbox/n/stop": (200, stopping),
+               "GET /api/sandbox/the-id": (404, {"message": "no sandbox the-id"})}) as f:
+        out = cli({"CAISSON_URL": f.base + "/api", "CAISSON_API_KEY": "k"}, "stop", "n")
+        assert (out.returncode, out.stderr) == (0, b"")
+        assert out.stdout == b"n was deleted, as it is ephemeral\n"
+
+
 def test_run_deletes_a_sandbox_that_failed_to_start():
     failed = {"id": "the-id", "name": "n", "state": "error", "errorReason": "no room"}
     with Fake({"POST /api/sandbox": (200, failed),
