@@ -150,7 +150,8 @@ static int get_int(const struct jt_at *at, json_t *v, void *dst, struct err *err
 		return jt_bad(at, err, "must be an integer");
 	n = json_integer_value(v);
 	if (n < at->f->min || n > at->f->max)
-		return jt_bad_range(at, err, "must be an integer");
+		return at->f->lit ? jt_bad(at, err, at->f->lit)
+				  : jt_bad_range(at, err, "must be an integer");
 	*(int64_t *)dst = n;
 	return 0;
 }

@@ -46,7 +46,7 @@ struct jt_field {
 	unsigned flags;
 	size_t off;
 	int64_t min, max;
-	const char *lit;
+	const char *lit; /* JT_LIT's text; JT_INT decoded: the rule in words, NULL from the range */
 };
 
 struct jt_table {

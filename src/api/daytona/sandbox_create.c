@@ -33,7 +33,7 @@ static const struct jt_field create_fields[] = {
 	{"otelEndpointOverride", JT_STR, 0, AT(otel), 0, 4096, NULL},
 	{"target", JT_STR, 0, AT(spec.target), 0, 63, NULL},
 	{"cpu", JT_INT, 0, AT(spec.cpu), 1, INT32_MAX, NULL},
-	{"gpu", JT_INT, 0, AT(gpu), 0, 0, NULL},
+	{"gpu", JT_INT, 0, AT(gpu), 0, 0, "this release has no GPUs, must be 0 or absent"},
 	{"gpuType", JT_JSON, 0, AT(gpu_type), 0, 0, NULL},
 	{"spot", JT_BOOL, 0, AT(spot), 0, 0, NULL},
 	{"memory", JT_INT, 0, AT(spec.memory_gib), 1, INT32_MAX, NULL},
