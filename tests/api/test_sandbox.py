@@ -123,6 +123,11 @@ def test_what_is_not_built_is_refused_aloud(api, body):
     refused(api, 501, "POST", "/sandbox", body, says=next(iter(body)) + ": ")
 
 
+def test_build_info_points_to_import(api):
+    refused(api, 501, "POST", "/sandbox", {"buildInfo": {"dockerfileContent": "FROM x"}},
+            says=["import the image", "snapshot"])
+
+
 @pytest.mark.parametrize("field", ["cpu", "memory", "disk", "autoStopInterval",
                                    "autoArchiveInterval", "ttlMinutes"])
 @pytest.mark.parametrize("value", ["-1", "1e308", '"5"', "9223372036854775808", "1.5", "1e999",

@@ -59,20 +59,22 @@ static int refuse_unbuilt(const struct create_args *a, struct err *err)
 	const struct {
 		const char *name;
 		bool set;
+		const char *instead;
 	} rows[] = {
-		{"volumes", a->volumes && !jt_is_empty(a->volumes)},
-		{"buildInfo", a->build},
-		{"secrets", a->secrets && !jt_is_empty(a->secrets)},
-		{"outboundProxyUrl", a->proxy && *a->proxy},
-		{"otelEndpointOverride", a->otel && *a->otel},
-		{"linkedSandbox", a->linked && *a->linked},
-		{"gpuType", a->gpu_type && !jt_is_empty(a->gpu_type)},
+		{"volumes", a->volumes && !jt_is_empty(a->volumes), ""},
+		{"buildInfo", a->build,
+		 "; import the image (POST /api/caisson/images) and name it in snapshot"},
+		{"secrets", a->secrets && !jt_is_empty(a->secrets), ""},
+		{"outboundProxyUrl", a->proxy && *a->proxy, ""},
+		{"otelEndpointOverride", a->otel && *a->otel, ""},
+		{"linkedSandbox", a->linked && *a->linked, ""},
+		{"gpuType", a->gpu_type && !jt_is_empty(a->gpu_type), ""},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].set)
-			return err_set(err, ERR_NOT_BUILT, "%s: not built in this version",
-				       rows[i].name);
+			return err_set(err, ERR_NOT_BUILT, "%s: not built in this version%s",
+				       rows[i].name, rows[i].instead);
 	if (a->spot)
 		return err_set(err, ERR_INVALID, "spot: only GPU sandboxes may be spot ones");
 	if (a->kvm)
