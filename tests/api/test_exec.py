@@ -40,6 +40,16 @@ def test_env_cwd_and_quotes(api, box):
     assert got["result"] == "x y|'\"$(id)`id`\\|\u65e5\u672c\u2615|/tmp\n"
 
 
+@pytest.mark.parametrize("envs,says", [
+    ({"1A": "x"}, "envs: the name '1A'"), ({"A": 5}, "envs.A: must be a string"),
+    ([], "envs: must be an object of strings"),
+])
+def test_bad_envs_are_named_as_sent(api, box, envs, says):
+    refused(api, 400, "POST", url(box), {"command": "true", "envs": envs}, says=says)
+    refused(api, 400, "POST", f"/toolbox/{box}/process/code-run",
+            {"code": "", "language": "python", "envs": envs}, says=says)
+
+
 def test_default_directory_and_user(api, box):
     got = run(api, box, "pwd; id -un; echo $HOME")["result"].split()
     assert got == ["/home/daytona", "daytona", "/home/daytona"]

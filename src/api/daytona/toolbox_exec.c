@@ -3,6 +3,7 @@
  */
 #include "api/daytona/toolbox.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -41,6 +42,18 @@ static size_t reply_max(struct http_req *req)
 	return (size_t)output_max(req) * 6 + (1u << 20);
 }
 
+/* The core calls the environment env; the error must name the field that was sent. */
+static int exec_failed(struct err *err)
+{
+	char text[ERR_MSG_MAX];
+
+	if (err->code == ERR_INVALID && strncmp(err->msg, "env: ", 5) == 0) {
+		snprintf(text, sizeof(text), "envs%.500s", err->msg + 3);
+		snprintf(err->msg, sizeof(err->msg), "%s", text);
+	}
+	return -1;
+}
+
 static int execute(struct http_req *req, const struct exec_args *a, struct err *err)
 {
 	const char *const argv[] = {a->command, NULL};
@@ -65,7 +78,7 @@ static int execute(struct http_req *req, const struct exec_args *a, struct err *
 	if (exec_run(api_core(req), api_who(req), &spec, exec_output_sink, &out,
 		     http_client_fd(req), &r, err) < 0 ||
 	    exec_check_timeout(&r, a->timeout_s, err) < 0)
-		return -1;
+		return exec_failed(err);
 	if (out.cut)
 		w.ncarry = 0; /* a character the ceiling cut is left out, not replaced */
 	jw_text_close(&w);
@@ -194,7 +207,7 @@ static int code_run(struct http_req *req, const struct code_args *a, struct err 
 	if (exec_run(api_core(req), api_who(req), &spec, exec_output_sink, &out,
 		     http_client_fd(req), &r, err) < 0 ||
 	    exec_check_timeout(&r, a->timeout_s, err) < 0)
-		return -1;
+		return exec_failed(err);
 	if (raw.len > EXEC_OUTPUT_SHARE && !exec_output_room(req, 6 * raw.len)) {
 		raw.len = utf8_floor(raw.data, EXEC_OUTPUT_SHARE);
 		out.cut = true;
