@@ -268,7 +268,12 @@ def test_b13_each_file_has_its_own_error(api, box):
         parts += [(f"files[{i}].path", None, path.encode()), (f"files[{i}].file", "f", b"x" * i)]
     status, got = bulk(api, box, parts)
     assert status == 400 and len(got["errors"]) == 3 and len(got["files"]) == 7, got
-    assert got["errors"][0].startswith("/etc/nope: ") and got["message"], got
+    assert got["errors"][0].startswith("/etc/nope: "), got
+    assert got["message"] == "3 of 10 files were not written: " + got["errors"][0], got
+    far = "/etc/" + "\u65e5" * 1000
+    status, got = bulk(api, box, [("files[0].path", None, far.encode()), ("files[0].file", "f", b"")])
+    assert status == 400 and got["message"].startswith("1 of 1 files were not written: /etc/"), got
+    assert len(got["message"].encode()) < 400 and "\ufffd" not in got["message"], got
     assert got["source"] == "DAYTONA_DAEMON" and got["statusCode"] == 400
 
 

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define BULK_FILES_MAX 10000
+#define REASON_MAX     300 /* bytes of the first file's error in the message of all */
 
 struct bulk_row {
 	char *path;
@@ -242,6 +245,20 @@ static int wait_report(struct bulk_upload *u, struct err *err)
 	return 0;
 }
 
+/* Many clients show only the message, so it holds the first reason, cut when long. */
+static void say_failed(const struct bulk_upload *u, struct err *why)
+{
+	const char *first = "";
+	size_t i = 0;
+
+	while (i < u->n && !u->row[i].error)
+		i++;
+	if (i < u->n)
+		first = u->row[i].error;
+	err_set(why, ERR_INVALID, "%zu of %zu files were not written: %.*s", u->nerrors, u->n,
+		(int)utf8_floor(first, strnlen(first, REASON_MAX)), first);
+}
+
 static int bulk_end(void *arg, struct http_req *req, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
@@ -259,7 +276,7 @@ static int bulk_end(void *arg, struct http_req *req, struct err *err)
 	jw_open(&w, '{');
 	put_rows(&w, u);
 	if (u->nerrors) {
-		err_set(&why, ERR_INVALID, "%zu of %zu files were not written", u->nerrors, u->n);
+		say_failed(u, &why);
 		daytona_error_members(&w, 400, &why, http_path(req), http_method(req));
 	}
 	jw_close(&w, '}');
