@@ -36,8 +36,9 @@ struct cmd {
 };
 
 struct cli {
-	const char *url; /* base of the control API, no slash at its end */
-	const char *key; /* NULL: none known */
+	const char *url;    /* base of the control API, no slash at its end */
+	const char *key;    /* NULL: none known */
+	const char *cacert; /* certificates to trust (PEM); NULL: the system's */
 	bool json;
 	bool quiet;
 	bool help; /* help was asked and printed */

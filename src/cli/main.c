@@ -17,8 +17,7 @@ static int skip_globals(int argc, char **argv)
 {
 	int i = 1;
 	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
-		bool value = !strcmp(argv[i], "--url") || !strcmp(argv[i], "--key-file");
-		i += value ? 2 : 1;
+		i += opt_takes_value(argv[i]) ? 2 : 1;
 	}
 	return MIN(i, argc);
 }

@@ -9,7 +9,7 @@
 
 struct globals {
 	bool json, quiet, help;
-	const char *url, *key_file;
+	const char *url, *key_file, *cacert;
 };
 
 #define G(field) offsetof(struct globals, field)
@@ -18,6 +18,8 @@ const struct opt opt_global[] = {
 	{'q', "quiet", NULL, "print no progress", OPT_FLAG, G(quiet)},
 	{0, "url", "URL", "base of the API (CAISSON_URL)", OPT_STR, G(url)},
 	{0, "key-file", "FILE", "file with the API key (CAISSON_API_KEY)", OPT_STR, G(key_file)},
+	{0, "cacert", "FILE", "certificates to trust (CURL_CA_BUNDLE, SSL_CERT_FILE)", OPT_STR,
+	 G(cacert)},
 	{'h', "help", NULL, "show this help", OPT_FLAG, G(help)},
 	{.kind = OPT_END},
 };
@@ -106,6 +108,13 @@ static const struct opt *find_short(const struct opt *o, char letter)
 		if (o->letter && o->letter == letter)
 			return o;
 	return NULL;
+}
+
+bool opt_takes_value(const char *word)
+{
+	const struct opt *o =
+		strncmp(word, "--", 2) ? NULL : find_long(opt_global, word + 2, strlen(word + 2));
+	return o && o->kind != OPT_FLAG;
 }
 
 /* The state of one parse: where options go, and where the next word comes from. */
@@ -197,6 +206,8 @@ static int apply_globals(struct cli *c, const struct globals *g, struct err *err
 		for (size_t n = strlen(url); n && url[n - 1] == '/'; n--)
 			url[n - 1] = '\0';
 	}
+	if (g->cacert)
+		c->cacert = g->cacert;
 	return g->key_file ? read_key_file(c, g->key_file, err) : 0;
 }
 

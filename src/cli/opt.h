@@ -1,8 +1,8 @@
 /*
  * opt.h - options of a sub-command as a table; help and completion read the same table.
  *
- * A row fills a field of the command's own struct. --json, --quiet, --url, --key-file and --help
- * are known to every command. Pure but for help, which is printed on standard output.
+ * A row fills a field of the command's own struct. The options of opt_global are known to every
+ * command. Pure but for help, which is printed on standard output.
  */
 #ifndef CAISSON_CLI_OPT_H
 #define CAISSON_CLI_OPT_H
@@ -52,6 +52,8 @@ int opt_parse(struct cli *c, int argc, char **argv, void *args, struct err *err)
 /* "90", "1.5s", "2m", "1h" to ms. */
 int opt_parse_secs(const char *text, int64_t *ret_ms, struct err *err);
 int opt_parse_int(const char *text, int64_t *ret, struct err *err);
+/* Whether word is an option of every command whose value is the next word. */
+bool opt_takes_value(const char *word);
 void opt_help(FILE *f, const struct cmd *cmd);
 extern const struct opt opt_global[];
 /* Of each sub-command; in the file of its subject. */

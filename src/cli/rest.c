@@ -78,6 +78,26 @@ int rest_fault(long status, const char *body, struct err *err)
 	return err_set(err, code, "the server answered %ld%s", status, hint);
 }
 
+void rest_curl(const struct cli *c, void *curl)
+{
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
+	if (c->cacert)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, c->cacert);
+}
+
+int rest_curl_fault(const struct cli *c, int rc, struct err *err)
+{
+	if (rc == CURLE_COULDNT_CONNECT)
+		return err_set(err, ERR_UNAVAILABLE, "nothing answers at %s (is caissond running?)",
+			       c->url);
+	return err_set(err, ERR_UNAVAILABLE, "%s: %s%s", c->url, curl_easy_strerror((CURLcode)rc),
+		       rc == CURLE_PEER_FAILED_VERIFICATION
+			       ? " (--cacert FILE names a certificate to trust)"
+			       : "");
+}
+
 static size_t on_reply(char *p, size_t one, size_t n, void *arg)
 {
 	struct call *k = arg;
@@ -137,10 +157,8 @@ static int setup(struct call *k, const char *method, const char *url, struct cur
 		return err_set(err, ERR_INVALID, "the URL is too long");
 	curl_easy_reset(k->curl);
 	curl_easy_setopt(k->curl, CURLOPT_URL, full);
-	curl_easy_setopt(k->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	rest_curl(c, k->curl);
 	curl_easy_setopt(k->curl, CURLOPT_CUSTOMREQUEST, method);
-	curl_easy_setopt(k->curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(k->curl, CURLOPT_CONNECTTIMEOUT, 10L);
 	curl_easy_setopt(k->curl, CURLOPT_TCP_NODELAY, 1L);
 	curl_easy_setopt(k->curl, CURLOPT_USERAGENT, "caisson-cli/" CAISSON_VERSION);
 	curl_easy_setopt(k->curl, CURLOPT_WRITEFUNCTION, on_reply);
@@ -170,11 +188,8 @@ static int perform(struct call *k, json_t **ret, struct err *err)
 		return rest_fault(status, buf_str(&k->reply), err);
 	if (k->gave_up)
 		return -1;
-	if (rc == CURLE_COULDNT_CONNECT)
-		return err_set(err, ERR_UNAVAILABLE, "nothing answers at %s (is caissond running?)",
-			       k->c->url);
 	if (rc != CURLE_OK)
-		return err_set(err, ERR_UNAVAILABLE, "%s: %s", k->c->url, curl_easy_strerror(rc));
+		return rest_curl_fault(k->c, (int)rc, err);
 	if (status >= 300 || status < 200)
 		return rest_fault(status, buf_str(&k->reply), err);
 	if (!ret)

@@ -17,6 +17,10 @@
 #define REST_PATIENCE_S 120 /* a call with a JSON reply; create is held 30 s at most */
 
 void rest_done(struct cli *c);
+/* Every handle of curl: where it may go, and whom it trusts. */
+void rest_curl(const struct cli *c, void *curl);
+/* What curl says, for people; returns -1. */
+int rest_curl_fault(const struct cli *c, int rc, struct err *err);
 
 /* Append text with everything but unreserved characters percent-encoded. */
 int url_add(struct buf *b, const char *text, struct err *err);

@@ -32,6 +32,9 @@ int settings_load(struct cli *c, struct err *err)
 		key = env_of("DAYTONA_API_KEY");
 	c->url_heap = strdup(url ? url : SETTINGS_URL);
 	c->key_heap = key ? strdup(key) : url ? NULL : local_key();
+	c->cacert = env_of("CURL_CA_BUNDLE");
+	if (!c->cacert)
+		c->cacert = env_of("SSL_CERT_FILE");
 	if (!c->url_heap)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t n = strlen(c->url_heap); n && c->url_heap[n - 1] == '/'; n--)

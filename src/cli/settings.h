@@ -3,7 +3,8 @@
  *
  * CAISSON_URL, else DAYTONA_API_URL; and CAISSON_API_KEY, else DAYTONA_API_KEY: each by itself.
  * Without an address the local daemon is asked; without a key too, with the key of its data
- * directory where this user can read it.
+ * directory where this user can read it. CURL_CA_BUNDLE, else SSL_CERT_FILE, names what
+ * certificates are trusted, as for curl.
  */
 #ifndef CAISSON_CLI_SETTINGS_H
 #define CAISSON_CLI_SETTINGS_H

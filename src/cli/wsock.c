@@ -33,20 +33,17 @@ static int connect_to(struct wsock *w, const struct cli *c, const char *url, str
 	if (!w->curl)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	curl_easy_setopt(w->curl, CURLOPT_URL, url);
-	curl_easy_setopt(w->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	rest_curl(c, w->curl);
 	curl_easy_setopt(w->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(w->curl, CURLOPT_SSL_ENABLE_ALPN, 0L);
 	curl_easy_setopt(w->curl, CURLOPT_CONNECT_ONLY, 1L);
-	curl_easy_setopt(w->curl, CURLOPT_CONNECTTIMEOUT, 10L);
-	curl_easy_setopt(w->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(w->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	CURLcode rc = curl_easy_perform(w->curl);
-	if (rc == CURLE_COULDNT_CONNECT)
-		return err_set(err, ERR_UNAVAILABLE, "nothing answers at %s (is caissond running?)",
-			       c->url);
-	if (rc != CURLE_OK || curl_easy_getinfo(w->curl, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK ||
+	if (rc != CURLE_OK)
+		return rest_curl_fault(c, (int)rc, err);
+	if (curl_easy_getinfo(w->curl, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK ||
 	    fd == CURL_SOCKET_BAD)
-		return err_set(err, ERR_UNAVAILABLE, "%s: %s", c->url, curl_easy_strerror(rc));
+		return err_set(err, ERR_UNAVAILABLE, "%s: no socket", c->url);
 	w->fd = (int)fd;
 	return 0;
 }

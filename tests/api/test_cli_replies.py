@@ -15,6 +15,29 @@ def cli(env, *argv):
                           stdin=subprocess.DEVNULL, timeout=30, check=False)
 
 
+def test_self_signed_certificate_is_trusted_when_named(tmp_path):
+    pem = str(tmp_path / "pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=t",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", pem, "-out",
+                    pem + ".crt"], check=True, capture_output=True)
+    with open(pem, "a", encoding="ascii") as whole, open(pem + ".crt", encoding="ascii") as crt:
+        whole.write(crt.read())
+    with Fake({"GET /api/sandbox": (200, EMPTY)}, cert=pem) as f:
+        env = {"CAISSON_URL": f.base + "/api", "CAISSON_API_KEY": "k"}
+        bare = cli(env, "list")
+        assert bare.returncode == 1 and b"--cacert FILE" in bare.stderr and not f.asked
+        for argv, more in ((["--cacert", pem + ".crt", "list"], {}),
+                           (["list", "--cacert", pem + ".crt"], {}),
+                           (["list"], {"SSL_CERT_FILE": pem + ".crt"}),
+                           (["list"], {"CURL_CA_BUNDLE": pem + ".crt"})):
+            out = cli({**env, **more}, *argv)
+            assert out.returncode == 0, (argv, more, out)
+        # The exec connection has a handle of its own; the fake refuses it in words.
+        assert b"--cacert FILE" in cli(env, "exec", "x", "true").stderr
+        assert b"no such route" in cli(env, "exec", "--cacert", pem + ".crt", "x", "true").stderr
+
+
 def test_stop_of_an_ephemeral_sandbox_that_vanishes_is_no_fault():
     stopping = {"id": "the-id", "name": "n", "state": "stopping", "autoDeleteInterval": 0}
     with Fake({"POST /api/sandbox/n/stop": (200, stopping),

@@ -1,13 +1,14 @@
 """An API that answers what a test tells it, for replies a live daemon gives only in bad luck."""
 import http.server
 import json
+import ssl
 import threading
 
 
 class Fake:
-    """answers: {"METHOD /path": (status, JSON)}; what was asked is in asked."""
+    """answers: {"METHOD /path": (status, JSON)}; what was asked is in asked. cert: PEM of key and chain, for TLS."""
 
-    def __init__(self, answers):
+    def __init__(self, answers, cert=None):
         self.asked, self.keys = [], []
         fake = self
 
@@ -32,7 +33,11 @@ class Fake:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.server.server_port}"
+        if cert:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(cert)
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.base = f"http{'s' if cert else ''}://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def __enter__(self):
