@@ -12,7 +12,9 @@
 #include "core/int.h"
 
 #define IMPORT_MAX    (64ull << 30)
-#define DEFAULT_RETRY 5000
+#define RETRY_MIN_MS  1000 /* between tries of the default image; doubles */
+#define RETRY_MAX_MS  60000
+#define DEFAULT_TRIES 3 /* of one whose archive is refused: it will not mend itself */
 #define DEFAULT_USER  "daytona"
 #define USED_EVERY_MS 60000
 #define PAGE_MAX      200
@@ -105,24 +107,49 @@ static bool images_pause(struct core *c, int64_t ms)
 	return stopping;
 }
 
+/* The archive itself is at fault, not the host. */
+static bool image_refused(const struct err *err)
+{
+	return err->code == ERR_INVALID || err->code == ERR_LIMIT || err->code == ERR_TOO_LARGE;
+}
+
+/* Each reason goes to the log once, however often it comes. 0: there, 1: none is set, -1. */
+static int images_try(struct core *c)
+{
+	struct err err = {0}, last = {0};
+	int64_t pause = RETRY_MIN_MS;
+	unsigned refused = 0;
+
+	while (images_default(c, &err) < 0) {
+		if (err.code == ERR_NOT_FOUND)
+			return 1;
+		if (strcmp(err.msg, last.msg) != 0)
+			log_error("%s", err.msg);
+		last = err;
+		images_say(c, false, err.msg);
+		if (image_refused(&err) && ++refused == DEFAULT_TRIES) {
+			log_error("the default image is given up; start caissond again with "
+				  "another --default-image");
+			return -1;
+		}
+		if (images_pause(c, pause))
+			return -1;
+		pause = MIN(pause * 2, (int64_t)RETRY_MAX_MS);
+	}
+	return 0;
+}
+
 static void *images_thread(void *arg)
 {
 	struct core *c = arg;
-	struct err err = {0};
+	int got = images_try(c);
 
-	bool there;
-
-	while (!(there = images_default(c, &err) == 0)) {
-		log_error("%s", err.msg);
-		images_say(c, false, err.msg);
-		if (images_pause(c, DEFAULT_RETRY))
-			break;
-	}
-	if (there) {
+	if (got >= 0) {
 		images_say(c, true, "");
-		log_info("the default image is there");
-		warm_refill(c);
+		log_info(got == 0 ? "the default image is there" : "no default image is set");
 	}
+	if (got == 0)
+		warm_refill(c);
 	pthread_mutex_lock(&c->state_lock);
 	c->imaging = false;
 	pthread_cond_broadcast(&c->state_change);
@@ -164,10 +191,19 @@ bool images_stop(struct core *c, int64_t wait_ms)
 
 /* ---- what a create is made from ---- */
 
+static int default_missing(struct err *err)
+{
+	return err_set(err, ERR_INVALID,
+		       "snapshot: this daemon has no default image; name a snapshot, or start "
+		       "caissond with --default-image");
+}
+
 static int image_need(struct core *c, const char *name, struct image *ret, struct err *err)
 {
 	int got = store_image_get(c->st, name, ret, err);
 
+	if (got == 0 && strcmp(name, DEFAULT_IMAGE) == 0)
+		return default_missing(err);
 	if (got == 0)
 		return err_set(err, ERR_INVALID, "snapshot: its image %.128s is not here", name);
 	return got < 0 ? -1 : 0;
@@ -180,6 +216,8 @@ static int origin_read(struct core *c, const char *org, const char *name, struct
 
 	if (got < 0)
 		return -1;
+	if (got == 0 && strcmp(name, DEFAULT_SNAPSHOT) == 0)
+		return default_missing(err);
 	if (got == 0)
 		return err_set(err, ERR_INVALID, "snapshot: no snapshot %.128s", name);
 	return image_need(c, ret->snap.image, &ret->img, err);

@@ -62,8 +62,7 @@ static int image_default(struct priv *p, struct job *j, struct err *err)
 			       "no default image is set; start the daemon with --default-image");
 	fd = open(p->cfg->default_image, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return err_errno(err, ERR_NOT_FOUND, errno, "default image %s",
-				 p->cfg->default_image);
+		return err_errno(err, ERR_UNAVAILABLE, errno, "open %s", p->cfg->default_image);
 	return image_load(p, j, fd, err);
 }
 
@@ -93,7 +92,9 @@ void verb_run_image(struct priv *p, struct job *j)
 	else
 		rc = image_remove(p, j, &err);
 	if (rc < 0) {
-		log_warn("image verb %u: %s", j->verb, err.msg);
+		/* The api tries the default image again and again, and logs what is new. */
+		if (j->verb != PRIV_DEFAULT)
+			log_warn("image verb %u: %s", j->verb, err.msg);
 		peer_reply_err(p, j, &err);
 	}
 	log_set_request(NULL);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -260,13 +261,68 @@ static void create_before_the_image_is_there_says_why(void **state)
 	char why[160];
 
 	corebox_close(b);
-	fake_fail(b->fake, FAKE_DEFAULT, -1, ERR_NOT_FOUND);
+	fake_fail(b->fake, FAKE_DEFAULT, -1, ERR_UNAVAILABLE);
 	corebox_attach(b);
 	usleep(20000);
 	assert_false(core_ready(b->core, why, sizeof(why)));
 	assert_non_null(strstr(why, "default image"));
 	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), -1);
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
+}
+
+static bool image_given_up(void *arg)
+{
+	struct corebox *b = arg;
+	bool imaging;
+
+	pthread_mutex_lock(&b->core->state_lock);
+	imaging = b->core->imaging;
+	pthread_mutex_unlock(&b->core->state_lock);
+	return !imaging;
+}
+
+static void refused_default_image_is_tried_a_few_times_only(void **state)
+{
+	struct corebox *b = *state;
+	unsigned before;
+	char why[160];
+
+	corebox_close(b);
+	before = fake_count(b->fake, FAKE_DEFAULT);
+	fake_fail(b->fake, FAKE_DEFAULT, -1, ERR_INVALID);
+	corebox_attach(b);
+	assert_true(corebox_until(image_given_up, b, 10000));
+	assert_int_equal(fake_count(b->fake, FAKE_DEFAULT) - before, 3);
+	assert_false(core_ready(b->core, why, sizeof(why)));
+	assert_non_null(strstr(why, "default image"));
+}
+
+static void daemon_without_a_default_image_is_ready_and_says_so_at_creates(void **state)
+{
+	struct corebox *b = *state;
+	struct sandbox_spec spec = corebox_spec(NULL);
+	auto_close int tar = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct err err = {0};
+	struct image img;
+	struct sandbox s;
+
+	corebox_done(b);
+	corebox_init(b);
+	fake_fail(b->fake, FAKE_DEFAULT, -1, ERR_NOT_FOUND);
+	corebox_open(b);
+	for (int sized = 0; sized < 2; sized++) {
+		spec.cpu = sized ? 1 : SPEC_UNSET;
+		assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), -1);
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_string_equal(err.msg, "snapshot: this daemon has no default image; name a "
+					     "snapshot, or start caissond with --default-image");
+	}
+	assert_int_equal(image_import(b->core, &b->who, "own", tar, NULL, NULL, &img, NULL), 0);
+	spec = corebox_spec(NULL);
+	spec.snapshot = "own";
+	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	sandbox_done(&s);
 }
 
 /* ---- identity ---- */
@@ -485,6 +541,8 @@ int main(void)
 		T(e10_timer_setters_keep_their_meaning),
 		T(low_disk_refuses_creates),
 		T(create_before_the_image_is_there_says_why),
+		T(refused_default_image_is_tried_a_few_times_only),
+		T(daemon_without_a_default_image_is_ready_and_says_so_at_creates),
 		T(tokens_are_checked),
 		T(keys_are_made_shown_once_and_deleted),
 		T(bad_keys_are_refused),
