@@ -16,7 +16,7 @@ struct exec_cmd {
 
 const struct opt opts_exec[] = {
 	EXEC_OPTS(struct exec_cmd, exec),
-	{'e', "env", "KEY[=VALUE]", "environment (repeat)", OPT_KV,
+	{'e', "env", "KEY[=VALUE]", "environment (repeat)", OPT_ENV,
 	 offsetof(struct exec_cmd, exec.env)},
 	{.kind = OPT_END},
 };

@@ -52,13 +52,23 @@ int opt_parse_secs(const char *text, int64_t *ret_ms, struct err *err)
 	return err_set(err, ERR_INVALID, "\"%s\" is not a time like 90, 1.5s, 2m or 1h", text);
 }
 
-static int kv_value(struct kv *kv, const char *text, struct err *err)
+static int parse_mins(const char *text, int64_t *ret_ms, struct err *err)
+{
+	if (opt_parse_secs(text, ret_ms, err) < 0)
+		return -1;
+	if (*ret_ms % 60000)
+		return err_set(err, ERR_INVALID, "\"%s\" is not whole minutes, as 2m or 1h are",
+			       text);
+	return 0;
+}
+
+static int kv_value(struct kv *kv, const char *text, bool from_env, struct err *err)
 {
 	const char *eq = strchr(text, '=');
 	auto_free char *key = strndup(text, eq ? (size_t)(eq - text) : strlen(text));
 	if (!key)
 		return err_set(err, ERR_NOMEM, "out of memory");
-	if (!*key)
+	if (!*key || (!eq && !from_env))
 		return err_set(err, ERR_INVALID, "\"%s\" is not KEY=VALUE", text);
 	const char *value = eq ? eq + 1 : getenv(key);
 	if (!value)
@@ -81,8 +91,11 @@ static int store(const struct opt *o, void *args, const char *value, struct err 
 		return opt_parse_int(value, p, err);
 	case OPT_SECS:
 		return opt_parse_secs(value, p, err);
+	case OPT_MINS:
+		return parse_mins(value, p, err);
+	case OPT_ENV:
 	case OPT_KV:
-		return kv_value(p, value, err);
+		return kv_value(p, value, o->kind == OPT_ENV, err);
 	case OPT_LIST:
 		if (list->n == OPT_LIST_MAX)
 			return err_set(err, ERR_INVALID, "at most %d are taken", OPT_LIST_MAX);
@@ -214,7 +227,7 @@ static int apply_globals(struct cli *c, const struct globals *g, struct err *err
 static void unset_numbers(const struct opt *o, void *args)
 {
 	for (; o->kind != OPT_END; o++)
-		if (o->kind == OPT_INT || o->kind == OPT_SECS)
+		if (o->kind == OPT_INT || o->kind == OPT_SECS || o->kind == OPT_MINS)
 			*(int64_t *)((char *)args + o->offset) = OPT_UNSET;
 }
 
@@ -261,12 +274,27 @@ static void help_rows(FILE *f, const struct opt *o)
 	}
 }
 
+static void help_times(FILE *f, const struct opt *o)
+{
+	bool time = false, mins = false;
+	for (; o->kind != OPT_END; o++) {
+		time |= o->kind == OPT_SECS || o->kind == OPT_MINS;
+		mins |= o->kind == OPT_MINS;
+	}
+	if (time)
+		fputs("\nTIME is in seconds, or with its unit: 90, 500ms, 1.5s, 2m, 1h, 1d.\n", f);
+	if (mins)
+		fputs("MINUTES is a TIME of whole minutes: 120, 2m, 1h, 1d.\n", f);
+}
+
 void opt_help(FILE *f, const struct cmd *cmd)
 {
-	fprintf(f, "caisson %s %s\n\n%s\n", cmd->name, cmd->args, cmd->help);
+	fprintf(f, "caisson %s%s%s\n\n%s\n", cmd->name, *cmd->args ? " " : "", cmd->args,
+		cmd->help);
 	if (cmd->opts[0].kind != OPT_END) {
 		fputs("\nOptions:\n", f);
 		help_rows(f, cmd->opts);
+		help_times(f, cmd->opts);
 	}
 	fputs("\nEverywhere:\n", f);
 	help_rows(f, opt_global);

@@ -23,7 +23,9 @@ enum opt_kind {
 	OPT_STR,  /* const char * */
 	OPT_INT,  /* int64_t, >= 0; OPT_UNSET when not given */
 	OPT_SECS, /* int64_t in ms from "90", "1.5", "2m", "1h" */
-	OPT_KV,	  /* struct kv, from KEY=VALUE or KEY (taken from our environment) */
+	OPT_MINS, /* the same, but whole minutes, as the API has them */
+	OPT_ENV,  /* struct kv, from KEY=VALUE or KEY (taken from our environment) */
+	OPT_KV,	  /* struct kv, from KEY=VALUE */
 	OPT_LIST, /* struct opt_list */
 };
 

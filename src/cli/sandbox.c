@@ -37,7 +37,7 @@ static void put_number(json_t *o, const char *key, int64_t value)
 static void put_minutes(json_t *o, const char *key, int64_t ms)
 {
 	if (ms != OPT_UNSET)
-		json_object_set_new(o, key, json_integer((ms + 59999) / 60000));
+		json_object_set_new(o, key, json_integer(ms / 60000));
 }
 
 static void put_kv(json_t *o, const char *key, const struct kv *kv)

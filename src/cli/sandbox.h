@@ -46,7 +46,7 @@ bool cli_progress(const struct cli *c);
 	{0, "image-user", "USER", "user that commands run as", OPT_STR,                            \
 	 offsetof(type, field.user)},                                                              \
 	{0, "target", "REGION", "region", OPT_STR, offsetof(type, field.target)},                  \
-	{'e', "env", "KEY[=VALUE]", "environment of every process (repeat)", OPT_KV,               \
+	{'e', "env", "KEY[=VALUE]", "environment of every process (repeat)", OPT_ENV,              \
 	 offsetof(type, field.env)},                                                               \
 	{'l', "label", "KEY=VALUE", "label (repeat)", OPT_KV, offsetof(type, field.labels)},       \
 	{0, "cpu", "CORES", "processors", OPT_INT, offsetof(type, field.cpu)},                     \

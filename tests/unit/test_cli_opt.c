@@ -13,7 +13,7 @@
 struct args {
 	bool flag;
 	const char *text;
-	int64_t number, time;
+	int64_t number, time, mins;
 	struct kv kv;
 	struct opt_list list;
 };
@@ -24,7 +24,9 @@ static const struct opt rows[] = {
 	{'t', "text", "T", "h", OPT_STR, A(text)},
 	{'n', "number", "N", "h", OPT_INT, A(number)},
 	{0, "time", "T", "h", OPT_SECS, A(time)},
-	{'e', "env", "K=V", "h", OPT_KV, A(kv)},
+	{0, "mins", "T", "h", OPT_MINS, A(mins)},
+	{'e', "env", "K=V", "h", OPT_ENV, A(kv)},
+	{0, "label", "K=V", "h", OPT_KV, A(kv)},
 	{'l', "list", "L", "h", OPT_LIST, A(list)},
 	{.kind = OPT_END},
 };
@@ -41,8 +43,8 @@ static const struct cmd prog = {"prog", "", "h", rows, true, NULL};
 static void all_kinds_are_read(void **state)
 {
 	(void)state;
-	PARSE(&plain, "x", "-ft", "one", "--number=7", "--time", "1.5m", "-eA=1=2", "-l", "p",
-	      "-lq", "--json", "y");
+	PARSE(&plain, "x", "-ft", "one", "--number=7", "--time", "1.5m", "--mins", "1h", "-eA=1=2",
+	      "-l", "p", "-lq", "--json", "y");
 	assert_int_equal(left, 2);
 	assert_string_equal(argv[0], "x");
 	assert_string_equal(argv[1], "y");
@@ -50,6 +52,7 @@ static void all_kinds_are_read(void **state)
 	assert_string_equal(a.text, "one");
 	assert_int_equal(a.number, 7);
 	assert_int_equal(a.time, 90000);
+	assert_int_equal(a.mins, 3600000);
 	assert_string_equal(kv_get(&a.kv, "A"), "1=2");
 	assert_int_equal(a.list.n, 2);
 	kv_done(&a.kv);
@@ -60,7 +63,7 @@ static void numbers_not_given_are_unset(void **state)
 	(void)state;
 	PARSE(&plain, "x");
 	assert_int_equal(left, 1);
-	assert_true(a.number == OPT_UNSET && a.time == OPT_UNSET);
+	assert_true(a.number == OPT_UNSET && a.time == OPT_UNSET && a.mins == OPT_UNSET);
 }
 
 static void options_of_the_program_are_its_own(void **state)
@@ -103,6 +106,9 @@ static void faults_are_named(void **state)
 		 "--number: \"99999999999999999999\" is not a whole number >= 0"},
 		{{"--time", "soon"}, "--time: \"soon\" is not a time like 90, 1.5s, 2m or 1h"},
 		{{"--time", "nan"}, "--time: \"nan\" is not a time like 90, 1.5s, 2m or 1h"},
+		{{"--mins", "90s"}, "--mins: \"90s\" is not whole minutes, as 2m or 1h are"},
+		{{"--mins", "1"}, "--mins: \"1\" is not whole minutes, as 2m or 1h are"},
+		{{"--label", "team"}, "--label: \"team\" is not KEY=VALUE"},
 		{{"--env", "=1"}, "--env: \"=1\" is not KEY=VALUE"},
 		{{"--env", "CAISSON_TEST_UNSET"},
 		 "--env: CAISSON_TEST_UNSET is not in the environment"},
