@@ -341,6 +341,26 @@ def test_unknown_sandbox_is_404_on_every_file_route(api):
         assert status == 404 and reply["code"] == "NOT_FOUND", (path, status, reply)
 
 
+@pytest.mark.parametrize("method,path,says", [
+    ("GET", "/files/download?path=/tmp", "path: /tmp is a directory"),
+    ("POST", "/files/upload-v2?path=/tmp", "path: /tmp is a directory"),
+    ("GET", "/files/download?path=/nope", "path: /nope: No such file"),
+    ("GET", "/files/info?path=/nope", "path: /nope: No such file"),
+    ("GET", "/files?path=/nope", "path: /nope: No such file"),
+    ("GET", "/files/download?path=/dev/null", "path: /dev/null: not a regular file"),
+    ("DELETE", "/files?path=/tmp", "path: remove /tmp: a directory, recursive is not set"),
+    ("POST", "/files/folder?path=/etc/x", "path: mkdir /etc/x: Permission denied"),
+    ("POST", "/files/permissions?path=/etc&mode=700", "path: chmod /etc: Operation not permitted"),
+    ("POST", "/files/permissions?path=/tmp&owner=nobodyx", "owner: no "),
+    ("POST", "/files/move?source=/tmp/no1&destination=/tmp/no2", "source, destination: rename /tmp/no1"),
+    ("POST", "/files/move?source=/tmp/no1&destination=/var/no2/x", "destination: /var/no2/: No such"),
+    ("POST", "/files/move?source=/var/no1/x&destination=/tmp/x", "source: /var/no1/: No such"),
+])
+def test_errors_of_files_name_the_field(api, box, method, path, says):
+    status, got = api.request(method, f"/toolbox/{box}{path}", b"x" if "upload" in path else None)
+    assert 400 <= status < 410 and got["message"].startswith(says), got
+
+
 # ---- size ----
 
 def rss_kib(api):

@@ -104,7 +104,7 @@ int daytona_toolbox_DownloadFile(struct http_req *req, struct err *err)
 	fd = file_open(api_core(req), api_who(req), toolbox_id(req), a.path, AGENT_OPEN_READ, 0,
 		       &info, err);
 	if (fd < 0)
-		return -1;
+		return file_failed("path", err);
 	size = info.size;
 	agent_info_done(&info);
 	if (!range_parse(http_header(req, "Range"), size, &r))

@@ -39,6 +39,10 @@ int exec_check_timeout(const struct exec_result *r, int64_t timeout_s, struct er
  */
 void artifacts_split(const char *p, size_t n, struct jw *text, struct jw *charts);
 
+/* ---- file_error.c: put the field before what a file call says of its path; both return -1 ---- */
+int file_failed(const char *field, struct err *err);
+int file_move_failed(const char *source, const char *destination, struct err *err);
+
 /* ---- upload.c: a file being written ---- */
 struct upload_file {
 	struct core *core;

@@ -125,7 +125,7 @@ int daytona_toolbox_ListFiles(struct http_req *req, struct err *err)
 	jw_open(&w, '[');
 	if (file_list(api_core(req), api_who(req), toolbox_id(req), *a.path ? a.path : ".",
 		      (uint32_t)a.depth, list_entry, &w, &more, err) < 0)
-		return -1;
+		return file_failed("path", err);
 	jw_close(&w, ']');
 	/* The contract's reply is a bare array, so a cut listing can only say so in a header. */
 	if (more)
@@ -142,7 +142,7 @@ int daytona_toolbox_GetFileInfo(struct http_req *req, struct err *err)
 
 	if (api_query(req, &path_table, &a, err) < 0 ||
 	    file_stat(api_core(req), api_who(req), toolbox_id(req), a.path, &info, err) < 0)
-		return -1;
+		return file_failed("path", err);
 	jw_init(&w, &b);
 	put_info(&w, &info);
 	agent_info_done(&info);
@@ -155,7 +155,7 @@ int daytona_toolbox_DeleteFile(struct http_req *req, struct err *err)
 
 	if (api_query(req, &path_table, &a, err) < 0 ||
 	    file_remove(api_core(req), api_who(req), toolbox_id(req), a.path, a.recursive, err) < 0)
-		return -1;
+		return file_failed("path", err);
 	return http_reply_empty(req, 204, err);
 }
 
@@ -169,7 +169,7 @@ int daytona_toolbox_CreateFolder(struct http_req *req, struct err *err)
 	if (a.mode && *a.mode && mode_parse("mode", a.mode, &mode, err) < 0)
 		return -1;
 	if (file_mkdir(api_core(req), api_who(req), toolbox_id(req), a.path, mode, err) < 0)
-		return -1;
+		return file_failed("path", err);
 	return http_reply_empty(req, 201, err);
 }
 
@@ -177,10 +177,11 @@ int daytona_toolbox_MoveFile(struct http_req *req, struct err *err)
 {
 	struct file_args a = {0};
 
-	if (api_query(req, &move_table, &a, err) < 0 ||
-	    file_move(api_core(req), api_who(req), toolbox_id(req), a.source, a.destination, err) <
-		    0)
+	if (api_query(req, &move_table, &a, err) < 0)
 		return -1;
+	if (file_move(api_core(req), api_who(req), toolbox_id(req), a.source, a.destination, err) <
+	    0)
+		return file_move_failed(a.source, a.destination, err);
 	return http_reply_empty(req, 200, err);
 }
 
@@ -199,6 +200,6 @@ int daytona_toolbox_SetFilePermissions(struct http_req *req, struct err *err)
 		return err_set(err, ERR_INVALID, "mode: one of mode, owner, group is required");
 	if (file_setattr(api_core(req), api_who(req), toolbox_id(req), a.path,
 			 has_mode ? &mode : NULL, a.owner, a.group, err) < 0)
-		return -1;
+		return file_failed("path", err);
 	return http_reply_empty(req, 200, err);
 }

@@ -70,6 +70,11 @@ static void one_free(void *arg)
 	free(u);
 }
 
+static int one_open(struct one *u, struct err *err)
+{
+	return upload_open(&u->file, u->path, u->offset, err) < 0 ? file_failed("path", err) : 0;
+}
+
 static int one_part(void *arg, const char *name, const char *filename, const char *type,
 		    struct err *err)
 {
@@ -80,7 +85,7 @@ static int one_part(void *arg, const char *name, const char *filename, const cha
 	if (!u->current)
 		return 0;
 	u->seen = true;
-	return upload_open(&u->file, u->path, u->offset, err);
+	return one_open(u, err);
 }
 
 static int one_bytes(void *arg, const void *p, size_t n, struct err *err)
@@ -148,7 +153,7 @@ static int one_begin(struct one *u, const char *type, struct err *err)
 		return u->form ? 0 : -1;
 	}
 	u->current = true;
-	return upload_open(&u->file, u->path, u->offset, err);
+	return one_open(u, err);
 }
 
 int daytona_toolbox_UploadFile(struct http_req *req, struct err *err)
