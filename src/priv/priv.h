@@ -130,6 +130,7 @@ struct priv {
 	pthread_t launcher[PRIV_LAUNCHERS], image_thread;
 	unsigned nlaunchers;
 	bool image_runs;
+	bool adopted; /* boxes holds all that lives */
 
 	struct role api, netrole;
 	int net_control;      /* our end; the role ends when it closes */

@@ -233,7 +233,10 @@ static int setup_host(struct priv *p, struct err *err)
 		return -1;
 	if (image_store_open(p->cfg->cache_dir, p->instance, p->cfg->data_dir, &p->images, err) < 0)
 		return -1;
-	return box_adopt(p->host, setup_adopted, p, err);
+	if (box_adopt(p->host, setup_adopted, p, err) < 0)
+		return -1;
+	p->adopted = true;
+	return 0;
 }
 
 int priv_setup(struct priv *p, struct err *err)
@@ -282,9 +285,33 @@ static void destroy_all(struct priv *p)
 	box_host_settle(p->host, clock_mono_ms() + PRIV_STOP_MS);
 }
 
+/*
+ * Whether nothing of the instance lives. A start that failed before it knew the boxes goes by
+ * their directories: of those of a predecessor none may be touched, and its network neither.
+ */
+static bool nothing_lives(const struct priv *p)
+{
+	auto_close int run = -1;
+
+	if (p->adopted)
+		return p->boxes.live == 0;
+	run = open(p->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return run >= 0 && (unlinkat(run, "boxes", AT_REMOVEDIR) == 0 || errno == ENOENT);
+}
+
+/* What a host that could not be opened made: the stage, and the directory when it is empty. */
+static void remove_run_dir(const struct priv *p)
+{
+	auto_close int run = open(p->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (run >= 0)
+		path_remove_tree(run, "stage", NULL);
+	rmdir(p->run_dir);
+}
+
 void priv_teardown(struct priv *p)
 {
-	bool clean;
+	bool clean, had_host = p->host != NULL;
 
 	queue_stop(&p->work);
 	queue_stop(&p->image_work);
@@ -294,13 +321,15 @@ void priv_teardown(struct priv *p)
 		pthread_join(p->image_thread, NULL);
 	if (p->host && p->cfg->destroy_on_exit && p->stopping)
 		destroy_all(p);
-	clean = p->boxes.live == 0;
+	clean = nothing_lives(p);
 	if (p->net)
 		net_close(p->net, !clean);
 	image_store_close(p->images);
 	if (clean && p->run_dir[0])
 		strangers_unmark(p);
 	box_host_close(p->host, clean);
+	if (clean && !had_host)
+		remove_run_dir(p);
 	boxes_done(&p->boxes);
 	queue_done(&p->work);
 	queue_done(&p->image_work);

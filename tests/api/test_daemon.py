@@ -117,3 +117,34 @@ def test_a_second_daemon_on_one_data_directory_is_refused():
         assert p.returncode == 1
         assert f"another caissond uses {d.data_dir}" in p.stderr
         assert d.request("GET", "/health")[0] == 200
+
+
+def failed_start(d, *args):
+    p = subprocess.run([CAISSOND, "--data-dir", d.data_dir, "--listen", "127.0.0.1:0",
+                        "--uplink-netns", d.uplink, *args], capture_output=True, text=True,
+                       timeout=60, check=False)
+    assert p.returncode == 1, p.stderr
+    return p.stderr
+
+
+def test_a_start_that_fails_leaves_nothing_in_the_run_directory():
+    with cli_daemon.Daemon(start=False) as d:
+        assert "/nope" in failed_start(d, "--init-path", "/nope")
+        assert not os.path.exists(d.run_dir)
+        tables = subprocess.run(["nsenter", f"--net={d.uplink}", "nft", "list", "tables"],
+                                capture_output=True, text=True, check=True).stdout
+        assert d.instance not in tables
+
+
+def test_a_start_that_fails_leaves_living_sandboxes_and_their_network_alone():
+    with cli_daemon.Daemon(on_exit="keep") as d:
+        sb = d.create(autoStopInterval=0)
+        routes = d.exec(sb["id"], "ip route")["result"]
+        assert "default via" in routes
+        d.stop()
+        failed_start(d, "--init-path", "/nope")
+        # The sandbox's only link ends in the router's namespace and goes with it.
+        assert os.path.exists(f"{d.run_dir}/router.ns")
+        d.start()
+        assert d.get(f"/sandbox/{sb['id']}")["state"] == "started"
+        assert d.exec(sb["id"], "ip route")["result"] == routes

@@ -688,6 +688,25 @@ static void second_runner_on_a_data_directory_refuses(void **state)
 	assert_int_equal(runner_stop(SIGTERM), 0);
 }
 
+static void start_that_fails_leaves_no_run_directory(void **state)
+{
+	char path[160], instance[16] = "";
+	int status = 0;
+
+	(void)state;
+	lab.api = idle_api;
+	lab.cfg.init_path = "/nonexistent/caisson-init";
+	runner_start();
+	assert_int_equal(waitpid(lab.runner, &status, 0), lab.runner);
+	lab.runner = 0;
+	assert_int_equal(WEXITSTATUS(status), 1);
+	snprintf(path, sizeof(path), "%s/instance", lab.data);
+	assert_int_equal(path_read_at(AT_FDCWD, path, instance, sizeof(instance), NULL), 8);
+	snprintf(path, sizeof(path), "%s/%s", lab.dir, instance);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(errno, ENOENT);
+}
+
 #define PRIV_TEST(fn) cmocka_unit_test_setup_teardown(fn, lab_open, lab_close)
 
 int main(void)
@@ -704,6 +723,7 @@ int main(void)
 		cmocka_unit_test(messages_that_break_the_protocol_are_refused),
 		PRIV_TEST(api_that_breaks_the_protocol_is_killed),
 		PRIV_TEST(second_runner_on_a_data_directory_refuses),
+		PRIV_TEST(start_that_fails_leaves_no_run_directory),
 	};
 
 	bh_enter();
