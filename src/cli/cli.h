@@ -70,6 +70,8 @@ int cmd_key_list(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_key_delete(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_version(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_completion(struct cli *c, int argc, char **argv, struct err *err);
+/* Help of the command these one or two words name, or of all of a group; how many there were. */
+int help_print(int argc, char **argv);
 int cmd_help(struct cli *c, int argc, char **argv, struct err *err);
 
 #endif

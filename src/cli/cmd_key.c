@@ -8,6 +8,8 @@
 #include "cli/rest.h"
 #include "cli/table.h"
 
+#define PERMISSIONS_SHOWN 2
+
 struct args {
 	struct opt_list permissions;
 	int64_t expires_ms;
@@ -65,14 +67,32 @@ static void add_age(struct table *t, const char *iso)
 	table_add(t, cell);
 }
 
+/* The first ones and how many more; --json tells them all. */
+static void permissions_short(const json_t *list, char *out, size_t cap)
+{
+	json_t *p;
+	size_t i, n = 0;
+	*out = '\0';
+	json_array_foreach(list, i, p)
+	{
+		if (i == PERMISSIONS_SHOWN)
+			break;
+		snprintf(out + n, cap - n, "%s%.40s", i ? "," : "",
+			 json_is_string(p) ? json_string_value(p) : "?");
+		n = strlen(out);
+	}
+	if (json_array_size(list) > PERMISSIONS_SHOWN)
+		snprintf(out + n, cap - n, " +%zu", json_array_size(list) - PERMISSIONS_SHOWN);
+}
+
 int cmd_key_list(struct cli *c, int argc, char **argv, struct err *err)
 {
 	static const char *const head[] = {"NAME",	"KEY",	   "PERMISSIONS", "AGE",
 					   "LAST USED", "EXPIRES", NULL};
 	auto_json json_t *all = NULL;
 	auto_table struct table t = table_on(head);
-	json_t *it, *p;
-	size_t i, j;
+	json_t *it;
+	size_t i;
 	if (opt_parse(c, argc, argv, NULL, err) < 0)
 		return CLI_USAGE;
 	if (c->help)
@@ -83,13 +103,8 @@ int cmd_key_list(struct cli *c, int argc, char **argv, struct err *err)
 		return json_print(all);
 	json_array_foreach(all, i, it)
 	{
-		char perms[512] = "";
-		json_array_foreach(json_object_get(it, "permissions"), j, p)
-		{
-			size_t n = strlen(perms);
-			snprintf(perms + n, sizeof(perms) - n, "%s%s", n ? "," : "",
-				 json_string_value(p) ? json_string_value(p) : "?");
-		}
+		char perms[128];
+		permissions_short(json_object_get(it, "permissions"), perms, sizeof(perms));
 		table_add(&t, json_text(it, "name"));
 		table_add(&t, json_text(it, "value"));
 		table_add(&t, perms);

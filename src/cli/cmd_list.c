@@ -7,8 +7,9 @@
 #include "cli/rest.h"
 #include "cli/table.h"
 
-#define LIST_PAGE "200"
-#define LIST_MAX  100000 /* rows, unless --limit says fewer */
+#define LIST_PAGE   "200"
+#define GONE_PREFIX "DESTROYED_" /* then the former name, "_" and something unlike others */
+#define LIST_MAX    100000	 /* rows, unless --limit says fewer */
 
 struct args {
 	struct kv labels;
@@ -73,12 +74,25 @@ static int list_all(struct cli *c, const struct args *a, json_t *items, struct e
 	return 0;
 }
 
+/* A sandbox on its way out gave its name free; people are shown the one it had. */
+static void name_of(const json_t *sb, char out[256])
+{
+	const char *name = json_text(sb, "name"), *tail = strrchr(name, '_');
+	bool former = !strncmp(name, GONE_PREFIX, strlen(GONE_PREFIX));
+	const char *start = former ? name + strlen(GONE_PREFIX) : name;
+	int n = former && tail > start ? (int)MIN((size_t)(tail - start), 255u) : 255;
+	snprintf(out, 256, "%.*s", n, start);
+}
+
+/* For completion and loops: only what still answers to its name. */
 static void print_names(const json_t *items)
 {
 	json_t *it;
 	size_t i;
 	json_array_foreach(items, i, it)
 	{
+		if (!strncmp(json_text(it, "state"), "destroy", 7))
+			continue;
 		text_print(stdout, json_text(it, "name"));
 		fputc('\n', stdout);
 	}
@@ -89,12 +103,13 @@ static void print_table(const json_t *items)
 	static const char *const head[] = {"NAME",   "ID",   "STATE", "SNAPSHOT", "CPU",
 					   "MEMORY", "DISK", "AGE",   NULL};
 	auto_table struct table t = table_on(head);
-	char cell[TEXT_SHORT];
+	char cell[TEXT_SHORT], name[256];
 	json_t *it;
 	size_t i;
 	json_array_foreach(items, i, it)
 	{
-		table_add(&t, json_text(it, "name"));
+		name_of(it, name);
+		table_add(&t, name);
 		table_add(&t, json_text(it, "id"));
 		table_add(&t, json_text(it, "state"));
 		table_add(&t, json_text(it, "snapshot"));

@@ -52,7 +52,7 @@ int cmd_version(struct cli *c, int argc, char **argv, struct err *err)
 	return CLI_OK;
 }
 
-static int help_one(int argc, char **argv)
+int help_print(int argc, char **argv)
 {
 	char name[128];
 	int found = 0;
@@ -75,7 +75,7 @@ int cmd_help(struct cli *c, int argc, char **argv, struct err *err)
 	int left = c->cmd ? opt_parse(c, argc, argv, NULL, err) : 0;
 	if (left < 0)
 		return CLI_USAGE;
-	if (left && help_one(left, argv))
+	if (left && help_print(left, argv))
 		return CLI_OK;
 	if (left) {
 		err_set(err, ERR_INVALID, "no command %s", argv[0]);
@@ -84,7 +84,8 @@ int cmd_help(struct cli *c, int argc, char **argv, struct err *err)
 	puts("caisson: a Linux computer for every agent\n\nCommands:");
 	for (size_t i = 0; i < cli_ncommands; i++)
 		printf("  %-14s %s\n", cli_commands[i].name, cli_commands[i].help);
-	puts("\nEnvironment: CAISSON_URL (else DAYTONA_API_URL), CAISSON_API_KEY (else DAYTONA_API_KEY)\n"
+	puts("\nEnvironment: CAISSON_URL (else DAYTONA_API_URL), CAISSON_API_KEY (else "
+	     "DAYTONA_API_KEY)\n"
 	     "caisson help COMMAND shows its options.");
 	return CLI_OK;
 }

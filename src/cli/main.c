@@ -22,6 +22,11 @@ static int skip_globals(int argc, char **argv)
 	return MIN(i, argc);
 }
 
+static bool is_help(const char *word)
+{
+	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+}
+
 static size_t words(const char *name)
 {
 	return strchr(name, ' ') ? 2 : 1;
@@ -98,11 +103,13 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--version"))
 			argv[at = i] = "version";
 	if (at == argc) {
-		bool asked = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+		bool asked = argc > 1 && is_help(argv[1]);
 		cmd_help(&c, 0, NULL, NULL);
 		return asked ? CLI_OK : CLI_USAGE;
 	}
 	c.cmd = find(argc, argv, at);
+	if (!c.cmd && is_help(argv[at + 1]) && help_print(1, argv + at))
+		return CLI_OK;
 	if (!c.cmd)
 		return unknown(argv[at]);
 	curl_global_init(CURL_GLOBAL_DEFAULT);

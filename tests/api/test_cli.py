@@ -55,7 +55,8 @@ def fails(d, code, *argv, **kw):
 
 def test_version_and_help_need_no_daemon(d):
     env = {"PATH": os.environ["PATH"], "CAISSON_URL": "http://127.0.0.1:1/api"}
-    for argv in (["version"], ["--version"], ["help"], ["help", "exec"], ["exec", "--help"]):
+    for argv in (["version"], ["--version"], ["help"], ["help", "exec"], ["exec", "--help"],
+                 ["image", "--help"], ["key", "-h"], ["--json", "key", "--help"]):
         out = subprocess.run([f"{cli_daemon.BUILD}/caisson", *argv], env=env, capture_output=True,
                              check=False)
         assert out.returncode == 0 and out.stdout and not out.stderr, argv

@@ -15,6 +15,26 @@ def cli(env, *argv):
                           stdin=subprocess.DEVNULL, timeout=30, check=False)
 
 
+def test_list_shows_the_former_name_of_what_is_going():
+    items = [{"id": "1", "name": "DESTROYED_my_box_1a2b", "state": "destroying"},
+             {"id": "2", "name": "here", "state": "started"}]
+    with Fake({"GET /api/sandbox": (200, {"items": items})}) as f:
+        env = {"CAISSON_URL": f.base + "/api", "CAISSON_API_KEY": "k"}
+        rows = cli(env, "list").stdout.decode().splitlines()
+        assert [r.split()[0] for r in rows] == ["NAME", "my_box", "here"]
+        assert cli(env, "list", "--names").stdout == b"here\n"
+        assert b"DESTROYED_my_box_1a2b" in cli(env, "list", "--json").stdout
+
+
+def test_key_list_is_not_wider_than_it_must():
+    many = [f"{v}:{w}" for v in ("read", "write", "delete") for w in ("a", "b", "c")]
+    with Fake({"GET /api/api-keys": (200, [{"name": "k", "value": "dtn", "permissions": many},
+                                           {"name": "l", "permissions": many[:2]}])}) as f:
+        env = {"CAISSON_URL": f.base + "/api", "CAISSON_API_KEY": "k"}
+        rows = cli(env, "key", "list").stdout.decode().splitlines()
+        assert "read:a,read:b +7 " in rows[1] and "+" not in rows[2]
+
+
 def test_self_signed_certificate_is_trusted_when_named(tmp_path):
     pem = str(tmp_path / "pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
