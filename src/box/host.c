@@ -3,6 +3,7 @@
  */
 #include "box/host.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/sys.h"
+#include "wire/agent_proto.h"
 
 #define HOST_INIT_MAX (16u << 20)
 
@@ -40,6 +42,42 @@ static int host_config(struct box_host *h, const struct box_config *cfg, struct 
 		return err_set(err, ERR_INVALID, "run directory %s: longer than 64 bytes",
 			       cfg->run_dir);
 	return 0;
+}
+
+/*
+ * Another program in its place would make every create fail. A static one, since the box has no
+ * interpreter for it; by that a daemon, which holds the marker too, is refused as well.
+ */
+static bool init_is_ours(const char *p, size_t n)
+{
+	const Elf64_Ehdr *e = (const Elf64_Ehdr *)(const void *)p;
+	const Elf64_Phdr *ph;
+
+	if (n < sizeof(*e) || memcmp(p, ELFMAG, SELFMAG) != 0 || p[EI_CLASS] != ELFCLASS64 ||
+	    e->e_phentsize != sizeof(*ph) || e->e_phoff > n || e->e_phoff % _Alignof(Elf64_Phdr) ||
+	    e->e_phnum > (n - e->e_phoff) / sizeof(*ph))
+		return false;
+	ph = (const Elf64_Phdr *)(const void *)(p + e->e_phoff);
+	for (size_t i = 0; i < e->e_phnum; i++)
+		if (ph[i].p_type == PT_INTERP)
+			return false;
+	return memmem(p, n, AGENT_MARKER, sizeof(AGENT_MARKER) - 1) != NULL;
+}
+
+static int init_check(int fd, size_t size, const char *path, struct err *err)
+{
+	char *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	bool ours;
+
+	if (p == MAP_FAILED)
+		return err_errno(err, ERR_NOMEM, errno, "read %s", path);
+	ours = init_is_ours(p, size);
+	munmap(p, size);
+	return ours ? 0
+		    : err_set(err, ERR_INVALID,
+			      "init-path: %s is not the caisson-init of this "
+			      "version",
+			      path);
 }
 
 /* A private, sealed copy: what a box can see of pid 1's file is nothing the host ever reads. */
@@ -75,7 +113,9 @@ static int host_init_copy(struct box_host *h, struct err *err)
 	/* An open writer makes the exec fail with ETXTBSY. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", rw);
 	h->init = open(path, O_RDONLY | O_CLOEXEC);
-	return h->init < 0 ? err_errno(err, ERR_INTERNAL, errno, "reopen caisson-init") : 0;
+	if (h->init < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "reopen caisson-init");
+	return init_check(h->init, (size_t)st.st_size, h->cfg.init_path, err);
 }
 
 static int host_make_dir(const char *path, mode_t mode, struct err *err)

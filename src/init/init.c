@@ -21,6 +21,7 @@
 #include "base/sys.h"
 
 static struct init the_init;
+static const char marker[] = AGENT_MARKER;
 
 /*
  * All signals stay blocked for good; SIGCHLD is read from a descriptor. Pid 1 gets no signal it
@@ -82,6 +83,7 @@ int main(void)
 {
 	struct init *in = &the_init;
 
+	__asm__ volatile("" : : "r"(marker)); /* nobody reads it, the linker must keep it */
 	fds_take();
 	oom_take(in);
 	/* No one in here may read our descriptors, memory or executable through /proc. */

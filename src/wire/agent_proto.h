@@ -46,11 +46,13 @@
 #include <stdint.h>
 
 #define AGENT_PROTO_VERSION 1
-#define AGENT_REQUEST_MAX   (1u << 20)	 /* payload bytes of a request */
-#define AGENT_REPLY_MAX	    (256u << 10) /* payload bytes of one reply frame */
-#define AGENT_ARGS_MAX	    4096	 /* items of argv, and of env */
-#define AGENT_LIST_MAX	    200000	 /* entries of one listing; beyond: more = 1 */
-#define AGENT_USER_MAX	    256		 /* bytes of a user string */
+/* In the file of every caisson-init, by which a daemon tells it from other programs. */
+#define AGENT_MARKER	  "caisson-init: pid 1 of a sandbox, protocol 1"
+#define AGENT_REQUEST_MAX (1u << 20)   /* payload bytes of a request */
+#define AGENT_REPLY_MAX	  (256u << 10) /* payload bytes of one reply frame */
+#define AGENT_ARGS_MAX	  4096	       /* items of argv, and of env */
+#define AGENT_LIST_MAX	  200000       /* entries of one listing; beyond: more = 1 */
+#define AGENT_USER_MAX	  256	       /* bytes of a user string */
 
 enum agent_verb {
 	AGENT_HELLO = 1,

@@ -688,18 +688,39 @@ static void second_runner_on_a_data_directory_refuses(void **state)
 	assert_int_equal(runner_stop(SIGTERM), 0);
 }
 
+static int runner_ends(void)
+{
+	int status = 0;
+
+	runner_start();
+	assert_int_equal(waitpid(lab.runner, &status, 0), lab.runner);
+	lab.runner = 0;
+	return status;
+}
+
+static void other_programs_are_not_taken_for_caisson_init(void **state)
+{
+	/* Dynamic, static, no ELF, and one that holds the marker without being it. */
+	static const char *const other[] = {"/bin/ls", "/bin/busybox", "/etc/passwd",
+					    TEST_BUILD "/caissond"};
+
+	(void)state;
+	lab.api = idle_api;
+	for (size_t i = 0; i < ARRAY_LEN(other); i++) {
+		lab.cfg.init_path = other[i];
+		assert_int_equal(WEXITSTATUS(runner_ends()), 1);
+		assert_int_equal(lab.sh->apis, 0);
+	}
+}
+
 static void start_that_fails_leaves_no_run_directory(void **state)
 {
 	char path[160], instance[16] = "";
-	int status = 0;
 
 	(void)state;
 	lab.api = idle_api;
 	lab.cfg.init_path = "/nonexistent/caisson-init";
-	runner_start();
-	assert_int_equal(waitpid(lab.runner, &status, 0), lab.runner);
-	lab.runner = 0;
-	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(WEXITSTATUS(runner_ends()), 1);
 	snprintf(path, sizeof(path), "%s/instance", lab.data);
 	assert_int_equal(path_read_at(AT_FDCWD, path, instance, sizeof(instance), NULL), 8);
 	snprintf(path, sizeof(path), "%s/%s", lab.dir, instance);
@@ -724,6 +745,7 @@ int main(void)
 		PRIV_TEST(api_that_breaks_the_protocol_is_killed),
 		PRIV_TEST(second_runner_on_a_data_directory_refuses),
 		PRIV_TEST(start_that_fails_leaves_no_run_directory),
+		PRIV_TEST(other_programs_are_not_taken_for_caisson_init),
 	};
 
 	bh_enter();
