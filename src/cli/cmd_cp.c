@@ -35,6 +35,18 @@ static int copy(struct cli *c, const char *from, const char *to, struct copy *k,
 	return rc;
 }
 
+static void print_left(const struct copy *k)
+{
+	for (size_t i = 0; i < COPY_LEFT_SHOWN && k->left[i]; i++) {
+		fputs("caisson: cp: left out ", stderr);
+		text_print(stderr, k->left[i]);
+		fputc('\n', stderr);
+	}
+	if (k->skipped > COPY_LEFT_SHOWN)
+		fprintf(stderr, "caisson: cp: left out %llu more\n",
+			(unsigned long long)k->skipped - COPY_LEFT_SHOWN);
+}
+
 int cmd_cp(struct cli *c, int argc, char **argv, struct err *err)
 {
 	struct copy k = {.c = c, .fd = -1};
@@ -45,14 +57,15 @@ int cmd_cp(struct cli *c, int argc, char **argv, struct err *err)
 		err_set(err, ERR_INVALID, "takes two paths, one of them SANDBOX:PATH");
 		return CLI_USAGE;
 	}
-	if (copy(c, argv[0], argv[1], &k, err) < 0)
-		return CLI_FAILED;
-	if (k.skipped)
-		fprintf(stderr, "caisson: cp: %llu links and special files were left out\n",
-			(unsigned long long)k.skipped);
-	if (c->json)
-		printf("{\"files\": %llu, \"bytes\": %llu, \"skipped\": %llu}\n",
-		       (unsigned long long)k.files, (unsigned long long)k.bytes,
-		       (unsigned long long)k.skipped);
-	return CLI_OK;
+	int rc = copy(c, argv[0], argv[1], &k, err);
+	print_left(&k);
+	if (rc == 0 && c->json)
+		printf("{\"files\": %llu, \"links\": %llu, \"bytes\": %llu, \"skipped\": %llu}\n",
+		       (unsigned long long)k.files, (unsigned long long)k.links,
+		       (unsigned long long)k.bytes, (unsigned long long)k.skipped);
+	if (rc == 0 && k.skipped)
+		rc = err_set(err, ERR_CONFLICT, "%llu left out, the rest is copied",
+			     (unsigned long long)k.skipped);
+	copy_done(&k);
+	return rc < 0 ? CLI_FAILED : CLI_OK;
 }

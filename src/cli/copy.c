@@ -117,12 +117,14 @@ static int up_child(struct copy *k, int dirfd, const char *name, const char *rem
 	struct stat st;
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "%s", name);
-	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-		k->skipped++;
-		return 0;
-	}
 	if (copy_join(remote, name, path, err) < 0)
 		return -1;
+	if (S_ISLNK(st.st_mode))
+		return copy_link_up(k, dirfd, name, path, err);
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+		copy_leave(k, path, "a special file");
+		return 0;
+	}
 	auto_close int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "%s", name);
@@ -192,5 +194,7 @@ int copy_up(struct copy *k, const char *local, const char *remote, struct err *e
 	}
 	if (up_folder(k, target, st.st_mode, err) < 0)
 		return err_wrap(err, "%s", target);
-	return up_tree(k, TAKE_FD(fd), target, 1, err);
+	if (up_tree(k, TAKE_FD(fd), target, 1, err) < 0)
+		return -1;
+	return copy_links_flush(k, err);
 }

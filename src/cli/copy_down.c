@@ -84,7 +84,10 @@ static int down_child(struct copy *k, const char *remote, const json_t *info, in
 	if (!json_is_true(json_object_get(info, "isDir"))) {
 		if (type == '-')
 			return down_file(k, path, info, dirfd, name, err);
-		k->skipped++;
+		if (type == 'l')
+			return copy_link_down(k, path, json_text(info, "linkTarget"), dirfd, name,
+					      err);
+		copy_leave(k, path, "a special file");
 		return 0;
 	}
 	if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
@@ -156,7 +159,8 @@ int copy_down(struct copy *k, const char *remote, const char *local, struct err 
 	k->progress.total = -1;
 	if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, ERR_INVALID, errno, "%s", name);
-	auto_close int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* The name is the sandbox's or new, so a link of an earlier copy is not followed. */
+	auto_close int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(err, ERR_INVALID, errno, "%s", name);
 	if (down_tree(k, *remote ? remote : ".", fd, 1, err) < 0)

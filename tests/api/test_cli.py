@@ -321,14 +321,67 @@ def test_folders_go_in_and_out(d, box, tmp_path):
     (tree / "empty").mkdir()
     (tree / "a" / "x").write_text("x")
     (tree / "a" / "b" / "y").write_text("y")
-    (tree / "link").symlink_to("a/x")
-    out = d.cli("cp", str(tree), f"{box}:/tmp/copy")
-    assert b"1 links" in out.stderr
+    d.cli("cp", str(tree), f"{box}:/tmp/copy")
     d.cli("cp", f"{box}:/tmp/copy", str(tmp_path / "back"))
     back = tmp_path / "back"
     assert (back / "a" / "b" / "y").read_text() == "y" and (back / "empty").is_dir()
     d.cli("cp", str(tree), f"{box}:/tmp/copy")
     assert text(d.cli("exec", box, "cat", "/tmp/copy/tree/a/x")) == "x"
+
+
+def test_links_go_in_and_out_as_links(d, box, tmp_path):
+    links = {"plain": "a/x", "it's a \"link\" $HOME": "no/such ' target; exit", "-dash": "-x",
+             "absolute": "/etc/passwd", "to-dir": "a", "naïve": "ü", "new\nline": "b\nc"}
+    links.update({f"many{i}": f"a/{i}" for i in range(150)})
+    tree = tmp_path / "tree"
+    (tree / "a").mkdir(parents=True)
+    (tree / "a" / "x").write_text("x")
+    for name, target in links.items():
+        (tree / name).symlink_to(target)
+    for remote in ("/tmp/links", "relative-links"):
+        out = json.loads(text(d.cli("cp", "-j", str(tree), f"{box}:{remote}")))
+        assert (out["files"], out["links"], out["skipped"]) == (1, len(links), 0)
+        back = tmp_path / f"back-{os.path.basename(remote)}"
+        d.cli("cp", f"{box}:{remote}", str(back))
+        assert {p.name: os.readlink(p) for p in back.iterdir() if p.is_symlink()} == links
+    d.cli("cp", f"{box}:/tmp/links/plain", str(tmp_path / "followed"))
+    assert (tmp_path / "followed").read_text() == "x"
+    # Again over what is there, on both sides.
+    (tree / "plain").unlink()
+    (tree / "plain").symlink_to("other")
+    d.cli("cp", str(tree) + "/.", f"{box}:/tmp/links")
+    assert text(d.cli("exec", box, "readlink", "/tmp/links/plain")) == "other\n"
+    (tmp_path / "back-links").rename(tmp_path / "links")
+    d.cli("cp", f"{box}:/tmp/links", str(tmp_path))
+    assert os.readlink(tmp_path / "links" / "plain") == "other"
+
+
+def test_link_of_an_earlier_copy_leads_nowhere(d, box, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "t").symlink_to(tmp_path / "outside")
+    d.cli("exec", box, "sh", "-c", "mkdir -p /tmp/ear/t/t; echo > /tmp/ear/t/f; echo > /tmp/ear/t/t/f")
+    fails(d, 1, "cp", f"{box}:/tmp/ear/t", str(tmp_path / "in"))
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_what_is_left_out_is_named_and_fails(d, box, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "x").write_text("x")
+    os.mkfifo(tree / "fifo")
+    (tree / "dir").symlink_to("x")
+    d.cli("exec", box, "mkdir", "-p", "/tmp/left/dir")
+    out = d.cli("cp", f"{tree}/.", f"{box}:/tmp/left", check=False)
+    assert out.returncode == 1 and text(d.cli("exec", box, "cat", "/tmp/left/x")) == "x"
+    lines = sorted(out.stderr.decode().splitlines())
+    assert lines[0] == "caisson: cp: 2 left out, the rest is copied"
+    assert lines[1].startswith("caisson: cp: left out /tmp/left/dir (")
+    assert lines[2] == "caisson: cp: left out /tmp/left/fifo (a special file)"
+    d.cli("exec", box, "sh", "-c", "mkdir /tmp/p; for i in $(seq 30); do mkfifo /tmp/p/$i; done")
+    out = d.cli("cp", f"{box}:/tmp/p", str(tmp_path), check=False)
+    lines = out.stderr.decode().splitlines()
+    assert out.returncode == 1 and len(lines) == 22 and "left out 10 more" in lines[20]
 
 
 def test_copy_faults_are_one_line(d, box, tmp_path):
