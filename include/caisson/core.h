@@ -310,6 +310,9 @@ struct agent_proc *exec_proc(struct exec_handle *h);
 /* After agent_proc_exit reported ex: fill ret (oom, cause). timed_out: the handler killed it. */
 void exec_end(struct exec_handle *h, const struct agent_exit *ex, bool timed_out,
 	      struct exec_result *ret);
+/* When err is the agent's hang-up under a running command: whether the sandbox was stopped or
+ * deleted meanwhile is said there (ERR_GONE, SANDBOX_STOPPED). Waits a moment for that news. */
+void exec_cut(struct exec_handle *h, const struct caller *who, struct err *err);
 void exec_free(struct exec_handle *h); /* kills the tree when it still runs */
 
 /* ---- files; relative paths start at the working directory ---- */

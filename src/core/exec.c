@@ -17,6 +17,8 @@
 
 #define OOM_EVENT_MS 300 /* how long the event may lag behind the exit */
 #define EXIT_OF_KILL (128 + SIGKILL)
+#define CUT_LOOKS    6
+#define CUT_PAUSE_MS 20
 
 /* ---- what is spawned ---- */
 
@@ -246,6 +248,31 @@ void exec_end(struct exec_handle *h, const struct agent_exit *ex, bool timed_out
 	else
 		oom_judge(h, &r);
 	*ret = r;
+}
+
+/* The news of the stop may be a moment behind; without any, err stays. */
+void exec_cut(struct exec_handle *h, const struct caller *who, struct err *err)
+{
+	const char *id = h->slot->id, *how = NULL;
+
+	if (!err || (err->code != ERR_AGENT && err->code != ERR_GONE))
+		return;
+	for (int i = 0; i < CUT_LOOKS && !how; i++) {
+		auto_row struct sandbox_row row = {0};
+		struct err why = {0};
+
+		if (i)
+			usleep(CUT_PAUSE_MS * 1000);
+		if (row_need(h->core, who, id, &row, &why) < 0)
+			how = why.code == ERR_NOT_FOUND ? "deleted" : NULL;
+		else if (row.s.state == SB_DESTROYING || row.s.state == SB_DESTROYED)
+			how = "deleted";
+		else if (row.s.state != SB_STARTED)
+			how = "stopped";
+	}
+	if (how)
+		err_tagged(err, ERR_GONE, "SANDBOX_STOPPED",
+			   "sandbox %s was %s while the command ran", id, how);
 }
 
 /* ---- the runner's event ---- */

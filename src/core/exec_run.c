@@ -208,9 +208,8 @@ int exec_run(struct core *c, const struct caller *who, const struct exec_spec *s
 	if (spec->timeout_ms)
 		p.deadline_ms = clock_mono_ms() + spec->timeout_ms;
 	rc = pump_run(&p, err);
-	/* The agent is gone in the middle of it: say so when the sandbox is. */
-	if (rc < 0 && err && (err->code == ERR_AGENT || err->code == ERR_GONE))
-		agent_failed(c, who, spec->sandbox, err);
+	if (rc < 0)
+		exec_cut(p.h, who, err);
 	if (rc == 0) {
 		r.total_out = p.total[1];
 		r.total_err = p.total[2];

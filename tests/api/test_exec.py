@@ -280,3 +280,20 @@ def test_e25_one_frozen_sandbox_harms_no_other(api, box, make):
     finally:
         os.kill(pid, signal.SIGCONT)
     assert run(api, sb["id"], "echo back")["result"] == "back\n"
+
+
+@pytest.mark.parametrize("method,path,how", [("POST", "/stop?force=true", "stopped"),
+                                             ("DELETE", "", "deleted")])
+def test_a_command_cut_off_by_the_end_of_its_sandbox_says_so(api, make, method, path, how):
+    sb = make()["id"]
+    got = []
+    cut = threading.Thread(target=lambda: got.append(api.request(
+        "POST", url(sb), {"command": "touch /tmp/runs; sleep 60"})))
+    cut.start()
+    wait_for(lambda: run(api, sb, "test -e /tmp/runs")["exitCode"] == 0)
+    api.call(method, f"/sandbox/{sb}{path}")
+    cut.join(20)
+    status, reply = got[0]
+    assert status == 410, reply
+    assert reply["message"] == f"sandbox {sb} was {how} while the command ran"
+    assert reply["code"] == "SANDBOX_STOPPED"
