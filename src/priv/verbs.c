@@ -307,7 +307,9 @@ void verb_run(struct priv *p, struct box_launcher *l, struct job *j)
 	for (size_t i = 0; i < ARRAY_LEN(verb_rows); i++) {
 		if (verb_rows[i].verb != j->verb || verb_rows[i].run(p, l, j, &err) == 0)
 			continue;
-		log_warn("verb %u of %s: %s", j->verb, j->id[0] ? j->id : "-", err.msg);
+		/* A start that fails is the state and the log line of its sandbox, in the api. */
+		log_at(j->verb == PRIV_START ? LOG_DEBUG : LOG_WARN, "verb %u of %s: %s", j->verb,
+		       j->id[0] ? j->id : "-", err.msg);
 		if (j->peer)
 			peer_reply_err(p, j, &err);
 	}

@@ -1,6 +1,7 @@
 """Little to build on: images of one program, a daemon without a default image or with a bad one."""
 import io
 import os
+import shutil
 import tarfile
 
 import pytest
@@ -64,3 +65,16 @@ def test_a_default_image_that_is_no_archive_is_named_by_health_and_once_by_the_l
         status, reply = d.request("GET", "/health")
         assert status == 503 and "archive" in str(reply), reply
         assert log().count("archive:") == 1, log()
+
+
+def test_a_create_that_fails_is_one_warning_with_its_reason(tmp_path):
+    with cli_daemon.Daemon(args=["--cache-dir", str(tmp_path)]) as d:
+        for layer in os.listdir(tmp_path / "layers"):
+            if len(layer) == 64:
+                shutil.rmtree(tmp_path / "layers" / layer)
+        sb = d.create(autoStopInterval=0)
+        assert sb["state"] == "error" and sb["errorReason"], sb
+        with open(d.log, encoding="utf-8") as f:
+            lines = [line for line in f if sb["id"] in line and " warn " in line]
+        assert len(lines) == 1, lines
+        assert " api " in lines[0] and sb["errorReason"] in lines[0], lines
