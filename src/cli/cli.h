@@ -46,6 +46,7 @@ struct cli {
 	void *curl;	/* one easy handle, kept alive between calls */
 	char *url_heap; /* owner of url and key */
 	char *key_heap;
+	bool key_local; /* read from this machine's daemon, so for no other address */
 };
 
 extern const struct cmd cli_commands[];

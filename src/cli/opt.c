@@ -216,6 +216,8 @@ static int apply_globals(struct cli *c, const struct globals *g, struct err *err
 			return err_set(err, ERR_NOMEM, "out of memory");
 		free(c->url_heap);
 		c->url = c->url_heap = url;
+		if (c->key_local)
+			c->key = NULL;
 		for (size_t n = strlen(url); n && url[n - 1] == '/'; n--)
 			url[n - 1] = '\0';
 	}

@@ -32,6 +32,7 @@ int settings_load(struct cli *c, struct err *err)
 		key = env_of("DAYTONA_API_KEY");
 	c->url_heap = strdup(url ? url : SETTINGS_URL);
 	c->key_heap = key ? strdup(key) : url ? NULL : local_key();
+	c->key_local = !key && c->key_heap;
 	c->cacert = env_of("CURL_CA_BUNDLE");
 	if (!c->cacert)
 		c->cacert = env_of("SSL_CERT_FILE");

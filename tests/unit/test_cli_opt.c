@@ -58,6 +58,22 @@ static void all_kinds_are_read(void **state)
 	kv_done(&a.kv);
 }
 
+static void the_key_of_this_machine_goes_to_no_other_address(void **state)
+{
+	char *argv[] = {(char *)"--url", (char *)"http://other.example/api", NULL};
+	struct cli local = {.cmd = &plain, .key = "dtn_local", .key_local = true};
+	struct cli given = {.cmd = &plain, .key = "dtn_given"};
+	struct args a = {0};
+
+	(void)state;
+	assert_int_equal(opt_parse(&local, 2, argv, &a, NULL), 0);
+	assert_null(local.key);
+	assert_int_equal(opt_parse(&given, 2, argv, &a, NULL), 0);
+	assert_string_equal(given.key, "dtn_given");
+	free(local.url_heap);
+	free(given.url_heap);
+}
+
 static void numbers_not_given_are_unset(void **state)
 {
 	(void)state;
@@ -149,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_are_read),
+		cmocka_unit_test(the_key_of_this_machine_goes_to_no_other_address),
 		cmocka_unit_test(numbers_not_given_are_unset),
 		cmocka_unit_test(options_of_the_program_are_its_own),
 		cmocka_unit_test(dashes_behind_the_sandbox_are_eaten_once),
