@@ -71,7 +71,9 @@ class Daemon:
     def start(self, wait=True, env=None):
         argv = [f"{BUILD}/caissond", "--data-dir", self.data_dir, "--listen",
                 f"127.0.0.1:{self.port or free_port()}",
-                *(["--default-image", self.image] if self.image else []), "--uplink-netns", self.uplink, "--on-exit", self.on_exit, *self.args]
+                *(["--default-image", self.image] if self.image else []),
+                "--uplink-netns", self.uplink, "--on-exit", self.on_exit,
+                "--config", "/dev/null", *self.args]
         self.port = int(argv[4].rsplit(":", 1)[1])
         with open(self.log, "ab") as log:
             self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
