@@ -1,5 +1,6 @@
 """process/execute: output, codes, limits of time and size, and what hostile input comes to."""
 import glob
+import json
 import os
 import signal
 import socket
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from resthelp import refused, wait_for
+from resthelp import WebSocket, refused, wait_for
 
 ARGS = ("--output-max", "1M")
 
@@ -297,3 +298,14 @@ def test_a_command_cut_off_by_the_end_of_its_sandbox_says_so(api, make, method, 
     assert status == 410, reply
     assert reply["message"] == f"sandbox {sb} was {how} while the command ran"
     assert reply["code"] == "SANDBOX_STOPPED"
+
+
+def test_an_attached_command_cut_off_by_a_stop_says_so(api, make):
+    sb = make(autoStopInterval=0)
+    ws = WebSocket(api, f"/api/caisson/sandboxes/{sb['id']}/exec")
+    ws.send(json.dumps({"argv": ["/bin/sh", "-c", "echo on; sleep 60"]}))
+    assert ws.recv() == (2, b"\x01on\n")
+    api.post(f"/sandbox/{sb['id']}/stop?force=true")
+    op, data = ws.recv()
+    assert (op, json.loads(data)["type"]) == (1, "error")
+    assert "was stopped while the command ran" in json.loads(data)["error"]["message"]

@@ -247,7 +247,7 @@ static int attach_step(struct attach *a, struct err *err)
 	return a->exited ? attach_drain(a, err) : 0;
 }
 
-static void attach_finish(struct attach *a, const struct err *why)
+static void attach_finish(struct attach *a, struct err *why)
 {
 	auto_buf struct buf b = BUF_INIT(MESSAGE_MAX);
 	struct exec_result r = {0};
@@ -258,6 +258,8 @@ static void attach_finish(struct attach *a, const struct err *why)
 		exec_end(a->handle, &a->exit, a->timed_out, &r);
 		exec_msg_exit(&b, &r, &ignored);
 	} else {
+		if (a->handle)
+			exec_cut(a->handle, &a->who, why);
 		exec_msg_error(&b, why, &ignored);
 	}
 	if (why->code == ERR_CANCELLED)
