@@ -172,6 +172,8 @@ static int mhd_start(struct http_server *s, const struct http_config *cfg, struc
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)cfg->tls_cert},
 		{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)cfg->tls_key},
+		/* The library's own default offers 1.0 and 1.1 too. */
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)"NORMAL:-VERS-TLS1.0:-VERS-TLS1.1"},
 		{MHD_OPTION_END, 0, NULL},
 	};
 	struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
