@@ -20,8 +20,9 @@ static const struct column user_columns[] = {
 #undef COL_ROW_
 };
 
-static int org_find(struct conn *c, enum stmt_id id, const char *key, struct org *ret,
-		    struct err *err)
+/* The one record that key names, into rec of size bytes: 1, or 0 when there is none. */
+static int record_find(struct conn *c, enum stmt_id id, const char *key, const struct column *col,
+		       size_t ncol, void *rec, size_t size, struct err *err)
 {
 	int got;
 
@@ -29,10 +30,16 @@ static int org_find(struct conn *c, enum stmt_id id, const char *key, struct org
 	got = stmt_next(c, id, err);
 	if (got <= 0)
 		return got;
-	memset(ret, 0, sizeof(*ret));
-	columns_read(c->st[id], 1, org_columns, ARRAY_LEN(org_columns), ret, NULL);
+	memset(rec, 0, size);
+	columns_read(c->st[id], 1, col, ncol, rec, NULL);
 	stmt_end(c, id);
 	return 1;
+}
+
+static int org_find(struct conn *c, enum stmt_id id, const char *key, struct org *ret,
+		    struct err *err)
+{
+	return record_find(c, id, key, org_columns, ARRAY_LEN(org_columns), ret, sizeof(*ret), err);
 }
 
 int store_org_get(struct store *s, const char *id, struct org *ret, struct err *err)
@@ -80,16 +87,8 @@ int store_org_ensure(struct store *s, struct org *org, struct err *err)
 static int user_find(struct conn *c, enum stmt_id id, const char *key, struct user *ret,
 		     struct err *err)
 {
-	int got;
-
-	bind_text(c->st[id], 1, key);
-	got = stmt_next(c, id, err);
-	if (got <= 0)
-		return got;
-	memset(ret, 0, sizeof(*ret));
-	columns_read(c->st[id], 1, user_columns, ARRAY_LEN(user_columns), ret, NULL);
-	stmt_end(c, id);
-	return 1;
+	return record_find(c, id, key, user_columns, ARRAY_LEN(user_columns), ret, sizeof(*ret),
+			   err);
 }
 
 int store_user_get(struct store *s, const char *id, struct user *ret, struct err *err)
