@@ -118,20 +118,5 @@ int cmd_key_list(struct cli *c, int argc, char **argv, struct err *err)
 
 int cmd_key_delete(struct cli *c, int argc, char **argv, struct err *err)
 {
-	int left = opt_parse(c, argc, argv, NULL, err);
-	if (left < 0 || c->help)
-		return left < 0 ? CLI_USAGE : CLI_OK;
-	if (left == 0) {
-		err_set(err, ERR_INVALID, "name at least one key");
-		return CLI_USAGE;
-	}
-	for (int i = 0; i < left; i++) {
-		auto_buf struct buf url = BUF_INIT(REST_URL_MAX);
-		if (url_of(&url, "/api-keys/", argv[i], "", err) < 0 ||
-		    rest_call(c, "DELETE", buf_str(&url), NULL, NULL, err) < 0) {
-			err_wrap(err, "%s", argv[i]);
-			return CLI_FAILED;
-		}
-	}
-	return CLI_OK;
+	return rest_delete_each(c, argc, argv, "/api-keys/", "key", err);
 }

@@ -64,4 +64,8 @@ static inline void rest_json_done(json_t **v)
 }
 #define auto_json auto_call(rest_json_done)
 
+/* A whole `delete NAME...` command: DELETE below prefix for each name; returns its exit code. */
+int rest_delete_each(struct cli *c, int argc, char **argv, const char *prefix, const char *what,
+		     struct err *err);
+
 #endif
