@@ -423,14 +423,6 @@ void fake_exit(struct fake *f, const char *id)
 		f->ev.exited(f->ev.arg, id, pid);
 }
 
-void fake_reboot(struct fake *f)
-{
-	pthread_mutex_lock(&f->lock);
-	for (size_t i = 0; i < f->n; i++)
-		f->box[i].live = false;
-	pthread_mutex_unlock(&f->lock);
-}
-
 void fake_stray(struct fake *f, const char *id, bool live)
 {
 	struct fake_box *b;

@@ -43,9 +43,8 @@ unsigned fake_live(struct fake *f);
 unsigned fake_uppers(struct fake *f);
 bool fake_is_live(struct fake *f, const char *id);
 void fake_last_start(struct fake *f, struct runner_start *ret); /* strings are not kept */
-/* Happenings: pid 1 ends; all boxes vanish (a reboot); a box nobody knows; memory runs out. */
+/* Happenings: pid 1 ends; a box nobody knows; memory runs out. */
 void fake_exit(struct fake *f, const char *id);
-void fake_reboot(struct fake *f);
 void fake_stray(struct fake *f, const char *id, bool live);
 void fake_oom(struct fake *f, const char *id, const char *comm, bool event);
 
