@@ -34,6 +34,37 @@
  *                             wait at most grace_ms          or the grace is over
  *   any      -                                              ERR {u16 err_code, u32 errno,
  *                                                            str tag, str msg}
+ *
+ * Tasks are what outlives its connection: detached execs, sessions and their commands, terminals,
+ * interpreters. The agent keeps their record, output and end until TASK_REMOVE or a day after the
+ * end. Ids are chosen by the daemon, at most TASK_ID_MAX bytes; an id names one task for ever.
+ *
+ *   TASK_START {str id, str label, u32 kind, u32 tflags,    OK {task, u8 existed}   a known id
+ *               u64 timeout_ms, strv argv, strv env,         starts nothing (exactly once)
+ *               str cwd, str user, u32 flags, u16 cols,
+ *               u16 rows}   TASK_SESSION: argv is empty
+ *   TASK_EXEC  {str session, str id, str text, u32 tflags,  OK {task, u8 existed}   queued in the
+ *               u64 timeout_ms}                              session's order
+ *   TASK_GET   {str id}                                     OK {task}
+ *   TASK_LIST  {u32 kind, str parent}   (0, "": any)        TASKS {u32 n, task…}*, OK {}
+ *   TASK_READ  {str id, u32 streams, u64 out, u64 err,      DATA {u8 stream, u64 offset, bytes}*
+ *               u8 follow}   offsets to begin at; of bytes   GAP {u8 stream, u64 from, u64 to}*
+ *               that were dropped a GAP tells; ~0: the end   OK {task}  all sent (follow: and
+ *               (only what comes from now on)                ended and drained)
+ *   TASK_WRITE {str id, u8 eof, bytes}   at most            OK {u64 written}  when the task took
+ *               TASK_WRITE_MAX                               them, or nobody reads any more: ERR
+ *   TASK_SIGNAL {str id, u32 sig, u8 tree}                  OK {}
+ *   TASK_RESIZE {str id, u16 cols, u16 rows}                OK {task}
+ *   TASK_KILL  {str id, u32 grace_ms}  TERM, grace, KILL    OK {task}  once ended
+ *               to the whole tree
+ *   TASK_REMOVE {str id}   killed when it runs, forgotten   OK {}
+ *               with its output and, of a session, commands
+ *   TASK_ATTACH {str id}   of TASK_PIPES                    OK {task} + fds [stdin] [stdout]
+ *   task = {str id, str parent, str label, u32 kind, u8 state, u8 how, u32 code, u8 cause,
+ *           u32 pid, u32 uid, u32 gid, str cwd, u16 cols, u16 rows, u64 created_ms,
+ *           u64 started_ms, u64 ended_ms (wall, 0 not yet), u64 out_first, u64 out_total,
+ *           u64 err_first, u64 err_total, u64 user_us, u64 sys_us, u64 maxrss_kib}
+ *           *_first: the oldest byte still kept; *_total: bytes produced so far
  *   info = {str name, str path, u8 type, u32 mode (07777), u32 uid, u32 gid, u64 size,
  *           i64 mtime_ns, str link}      type: 'f' 'd' 'l' 'p' 's' 'c' 'b'
  *
@@ -70,12 +101,27 @@ enum agent_verb {
 	AGENT_USER = 17,
 	AGENT_STATFS = 18,
 	AGENT_TERM = 19,
+	AGENT_FIND = 20, /* 20..35: files and system, in the order they were added */
+	AGENT_TASK_START = 40,
+	AGENT_TASK_EXEC = 41,
+	AGENT_TASK_GET = 42,
+	AGENT_TASK_LIST = 43,
+	AGENT_TASK_READ = 44,
+	AGENT_TASK_WRITE = 45,
+	AGENT_TASK_SIGNAL = 46,
+	AGENT_TASK_RESIZE = 47,
+	AGENT_TASK_KILL = 48,
+	AGENT_TASK_REMOVE = 49,
+	AGENT_TASK_ATTACH = 50,
 	/* replies */
 	AGENT_OK = 100,
 	AGENT_ERR = 101,
 	AGENT_SPAWNED = 102,
 	AGENT_EXITED = 103,
 	AGENT_ENTRIES = 104,
+	AGENT_TASKS = 105,
+	AGENT_DATA = 106,
+	AGENT_GAP = 107,
 };
 
 enum agent_spawn_flag {
@@ -93,6 +139,39 @@ enum agent_open_flag {
 	AGENT_OPEN_TRUNC = 1 << 3,
 	AGENT_OPEN_PARENTS = 1 << 4, /* make missing parent directories, 0755 */
 	AGENT_OPEN_APPEND = 1 << 5,
+};
+
+#define TASK_ID_MAX    160	    /* bytes */
+#define TASK_LABEL_MAX 4096	    /* the daemon's own notes on a task, kept as they are */
+#define TASK_WRITE_MAX (256u << 10) /* bytes of one write */
+#define TASK_RING_MAX  (8u << 20)   /* kept bytes of one stream */
+#define TASK_LOGS_MAX  (64u << 20)  /* of all streams together; at most 1/8 of the memory limit */
+#define TASK_KEEP_MS   (24 * 3600 * 1000) /* after the end */
+
+enum task_kind {
+	TASK_DETACHED = 1,
+	TASK_SESSION = 2,
+	TASK_COMMAND = 3,
+	TASK_PTY = 4,
+	TASK_INTERPRETER = 5
+};
+enum task_state { TASK_QUEUED = 1, TASK_RUNNING = 2, TASK_ENDED = 3 };
+/* Why it ended. TASK_LOST: the session's shell ended before the command's turn. */
+enum task_cause {
+	TASK_EXITED = 0,
+	TASK_SIGNALED = 1,
+	TASK_TIMED_OUT = 2,
+	TASK_KILLED = 3,
+	TASK_LOST = 4
+};
+
+enum task_flag {
+	TASK_STDIN =
+		1 << 0, /* input stays open for TASK_WRITE; else it is at its end from the start */
+	TASK_ECHO = 1 << 1,  /* what is written also goes into the log, as stdout */
+	TASK_PIPES = 1 << 2, /* no log: stdin and stdout are kept for TASK_ATTACH, stderr joins
+				stdout or, with TASK_NO_STDERR, goes to /dev/null */
+	TASK_NO_STDERR = 1 << 3,
 };
 
 enum agent_exit_how { AGENT_EXIT_CODE = 0, AGENT_EXIT_SIGNAL = 1 };
