@@ -69,8 +69,8 @@ static size_t str_size(const char *s)
 static size_t request_size(const struct agent_req *r)
 {
 	return WIRE_FRAME_HEAD + 64 + str_size(r->user) + str_size(r->path) + str_size(r->to) +
-	       str_size(r->owner) + str_size(r->group) + str_size(r->cwd) + strv_size(&r->argv) +
-	       strv_size(&r->env);
+	       str_size(r->owner) + str_size(r->group) + str_size(r->cwd) + str_size(r->pattern) +
+	       strv_size(&r->argv) + strv_size(&r->env);
 }
 
 int agent_call_send(int sock, const struct agent_req *r, int64_t deadline_ms, struct err *err)

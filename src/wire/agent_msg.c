@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum field_kind { FIELD_END, FIELD_STR, FIELD_STRV, FIELD_U16, FIELD_U32, FIELD_BOOL };
+enum field_kind { FIELD_END, FIELD_STR, FIELD_STRV, FIELD_U16, FIELD_U32, FIELD_U64, FIELD_BOOL };
 
 #define FIELDS_MAX 8
 
@@ -30,6 +30,10 @@ struct field {
 #define W(f)                                                                                       \
 	{                                                                                          \
 		FIELD_U32, offsetof(struct agent_req, f)                                           \
+	}
+#define Q(f)                                                                                       \
+	{                                                                                          \
+		FIELD_U64, offsetof(struct agent_req, f)                                           \
 	}
 #define B(f)                                                                                       \
 	{                                                                                          \
@@ -56,6 +60,12 @@ static const struct verb_row {
 	{AGENT_SETATTR, "setattr", {S(user), S(path), B(has_mode), W(mode), S(owner), S(group)}},
 	{AGENT_USER,    "user",    {S(user)}},
 	{AGENT_STATFS,  "statfs",  {S(path)}},
+	{AGENT_FIND,    "find",    {S(user), S(path), S(pattern), W(max)}},
+	{AGENT_SEARCH,  "search",  {S(user), S(path), S(pattern), W(max)}},
+	{AGENT_PUT,     "put",     {S(user), S(path), W(flags), W(mode)}},
+	{AGENT_COMMIT,  "commit",  {B(has_mtime), Q(mtime_ns)}},
+	{AGENT_WATCH,   "watch",   {S(user), S(path), B(recursive)}},
+	{AGENT_LINK,    "link",    {S(user), S(path), S(to), B(hard)}},
 	{AGENT_TERM,    "term",    {W(grace_ms)}},
 };
 /* clang-format on */
@@ -98,6 +108,9 @@ static void field_put(struct wire_out *o, const struct agent_req *r, const struc
 		break;
 	case FIELD_U32:
 		wire_put_u32(o, *(const uint32_t *)at);
+		break;
+	case FIELD_U64:
+		wire_put_u64(o, *(const uint64_t *)at);
 		break;
 	default:
 		wire_put_u8(o, *(const bool *)at);
@@ -170,6 +183,9 @@ static void field_get(struct wire_in *in, struct agent_req *r, const struct fiel
 	case FIELD_U32:
 		*(uint32_t *)at = wire_get_u32(in);
 		break;
+	case FIELD_U64:
+		*(uint64_t *)at = wire_get_u64(in);
+		break;
 	default:
 		*(bool *)at = wire_get_bool(in);
 		break;
@@ -186,7 +202,8 @@ int agent_req_get(uint16_t verb, void *payload, size_t len, struct agent_req *re
 			      .to = "",
 			      .owner = "",
 			      .group = "",
-			      .cwd = ""};
+			      .cwd = "",
+			      .pattern = ""};
 
 	if (!row)
 		return -1;

@@ -24,9 +24,10 @@ struct agent_strv {
 struct agent_req {
 	uint16_t verb;
 	uint16_t cols, rows;
-	bool follow, parents, recursive, has_mode, tree;
+	bool follow, parents, recursive, has_mode, tree, hard, has_mtime;
 	uint32_t flags, mode, depth, max, sig, grace_ms;
-	const char *user, *path, *to, *owner, *group, *cwd;
+	uint64_t mtime_ns; /* an int64_t's bits */
+	const char *user, *path, *to, *owner, *group, *cwd, *pattern;
 	struct agent_strv argv, env;
 };
 

@@ -27,6 +27,18 @@
  *   REMOVE   {str user, str path, u8 recursive}             OK {}
  *   SETATTR  {str user, str path, u8 has_mode, u32 mode,    OK {}
  *             str owner, str group}     (names or ids; "" = leave)
+ *   FIND     {str user, str path, str pattern, u32 max}     MATCHES {u32 n, match…}*, OK {u8 more}
+ *             text below a directory or in a file
+ *   SEARCH   {str user, str path, str pattern, u32 max}     NAMES {u32 n, str path…}*, OK {u8 more}
+ *             shell glob on base names
+ *   PUT      {str user, str path, u32 flags, u32 mode}      OK {info} + 1 fd: an empty file to
+ *             info: what is there, type 0 when nothing is    write, nobody sees it yet
+ *     COMMIT {u8 has_mtime, u64 mtime_ns} on the same        OK {u8 atomic, u64 size}
+ *     connection: it takes the place of the file. Hang-up before: nothing has happened.
+ *   WATCH    {str user, str path, u8 recursive}             OK {} once it stands, then
+ *             until hang-up                                  EVENTS {u32 n, event…}*
+ *   LINK     {str user, str path, str to, u8 hard}          OK {}   to is the new name; path its
+ *                                                            text, or the file when hard
  *   USER     {str user}                                     OK {u32 uid, u32 gid, str name,
  *                                                            str home, str shell}
  *   STATFS   {str path}                                     OK {u64 total, u64 used, u64 avail}
@@ -68,6 +80,9 @@
  *   info = {str name, str path, u8 type, u32 mode (07777), u32 uid, u32 gid, u64 size,
  *           i64 mtime_ns, str link}      type: 'f' 'd' 'l' 'p' 's' 'c' 'b'
  *
+ *   match = {str path, u32 line, u8 cut, str text}    line from 1; cut: the line is longer
+ *   event = {u8 kind, u8 type, str path, str from}    from: of a rename whose old name is known
+ *
  * user: "", name, uid, name:group or uid:gid, as in Docker; "" is root. File verbs run with that
  * user's ids, groups and no capabilities (unless it is root), and resolve in the agent's root.
  */
@@ -102,6 +117,11 @@ enum agent_verb {
 	AGENT_STATFS = 18,
 	AGENT_TERM = 19,
 	AGENT_FIND = 20, /* 20..35: files and system, in the order they were added */
+	AGENT_SEARCH = 21,
+	AGENT_PUT = 22,
+	AGENT_COMMIT = 23,
+	AGENT_WATCH = 24,
+	AGENT_LINK = 25,
 	AGENT_TASK_START = 40,
 	AGENT_TASK_EXEC = 41,
 	AGENT_TASK_GET = 42,
@@ -122,6 +142,9 @@ enum agent_verb {
 	AGENT_TASKS = 105,
 	AGENT_DATA = 106,
 	AGENT_GAP = 107,
+	AGENT_MATCHES = 108,
+	AGENT_NAMES = 109,
+	AGENT_EVENTS = 110,
 };
 
 enum agent_spawn_flag {
@@ -140,6 +163,26 @@ enum agent_open_flag {
 	AGENT_OPEN_PARENTS = 1 << 4, /* make missing parent directories, 0755 */
 	AGENT_OPEN_APPEND = 1 << 5,
 };
+
+enum agent_put_flag {
+	AGENT_PUT_PARENTS = 1 << 0,  /* make missing parent directories, 0755 */
+	AGENT_PUT_NOFOLLOW = 1 << 1, /* a symlink at the end is replaced, not followed */
+	AGENT_PUT_MODE = 1 << 2,     /* mode also for a file that is there; else it keeps its own */
+};
+
+enum agent_event_kind {
+	AGENT_EVENT_CREATE = 1,
+	AGENT_EVENT_WRITE = 2, /* written to; the last one when the writer closed it */
+	AGENT_EVENT_REMOVE = 3,
+	AGENT_EVENT_RENAME = 4,	  /* it has left this name */
+	AGENT_EVENT_CHMOD = 5,	  /* mode, owner, times, xattrs */
+	AGENT_EVENT_OVERFLOW = 6, /* events were lost: look at everything again; path is the root */
+	AGENT_EVENT_LIMIT = 7,	  /* directories below path are not watched: a ceiling was hit */
+};
+
+#define AGENT_FIND_TEXT	  4096	/* bytes of a line that are shown */
+#define AGENT_PATTERN_MAX 1024	/* bytes */
+#define AGENT_FIND_MAX	  10000 /* matches of one FIND; beyond: more = 1 */
 
 #define TASK_ID_MAX    160	    /* bytes */
 #define TASK_LABEL_MAX 4096	    /* the daemon's own notes on a task, kept as they are */

@@ -185,10 +185,11 @@ static void frames_over_the_ceiling_are_refused(void **state)
 
 /* ---- requests of the agent ---- */
 
-static const uint16_t verbs[] = {AGENT_HELLO, AGENT_SPAWN,  AGENT_SIGNAL, AGENT_RESIZE,
-				 AGENT_KILL,  AGENT_STAT,   AGENT_LIST,	  AGENT_OPEN,
-				 AGENT_MKDIR, AGENT_RENAME, AGENT_REMOVE, AGENT_SETATTR,
-				 AGENT_USER,  AGENT_STATFS, AGENT_TERM};
+static const uint16_t verbs[] = {
+	AGENT_HELLO,  AGENT_SPAWN,  AGENT_SIGNAL, AGENT_RESIZE, AGENT_KILL,   AGENT_STAT,
+	AGENT_LIST,   AGENT_OPEN,   AGENT_MKDIR,  AGENT_RENAME, AGENT_REMOVE, AGENT_SETATTR,
+	AGENT_USER,   AGENT_STATFS, AGENT_TERM,	  AGENT_FIND,	AGENT_SEARCH, AGENT_PUT,
+	AGENT_COMMIT, AGENT_WATCH,  AGENT_LINK};
 
 static struct agent_req sample(uint16_t verb)
 {
@@ -202,6 +203,10 @@ static struct agent_req sample(uint16_t verb)
 				  .owner = "o",
 				  .group = "g",
 				  .cwd = "/",
+				  .pattern = "*.c",
+				  .mtime_ns = 1ull << 60,
+				  .has_mtime = true,
+				  .hard = true,
 				  .argv = {argv, 3},
 				  .env = {env, 1},
 				  .flags = 5,
@@ -288,7 +293,7 @@ static void requests_cut_or_padded_are_refused(void **state)
 
 static void unknown_verbs_are_refused(void **state)
 {
-	static const uint16_t odd[] = {0, 6, 9, 20, AGENT_OK, AGENT_ERR, 65535};
+	static const uint16_t odd[] = {0, 6, 9, 39, AGENT_OK, AGENT_ERR, 65535};
 	uint8_t raw[1];
 	struct agent_req r;
 
