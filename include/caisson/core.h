@@ -38,6 +38,8 @@ struct core_config {
 	unsigned max_cpu, max_memory_gib, max_disk_gib; /* of one sandbox; 0: 4, 8, 10 */
 };
 
+/* Would core_open be able to use the records of this data directory? Changes nothing. */
+int core_check(const char *data_dir, struct err *err);
 struct core *core_open(const struct core_config *cfg, struct err *err);
 /* Take the runner (core_close frees it), reconcile records with what lives, get the default image,
  * start timers. */

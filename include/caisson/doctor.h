@@ -10,11 +10,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/err.h"
+
 struct doctor_config {
 	const char *data_dir, *run_dir, *cache_dir;
 	const char *default_image; /* may be NULL */
 	const char *uplink_netns;  /* may be NULL */
 	uint64_t disk_low;
+	/* Whether the records can be read, asked as the api process will; NULL: not asked. */
+	int (*records)(void *arg, struct err *err);
+	void *arg;
 };
 
 /* 0 when nothing fails (warnings are fine), 1 otherwise. */

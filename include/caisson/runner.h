@@ -100,5 +100,10 @@ struct runner {
 
 /* The runner behind the inherited SEQPACKET descriptor (ownership taken). */
 struct runner *runner_priv_open(int sock, const struct runner_events *ev, struct err *err);
+/*
+ * Tell the root process over the same descriptor, opened or not, that this process serves (why is
+ * "") or why it could not start and ends. Waits for no answer; a lost message is no error.
+ */
+void runner_priv_ready(int sock, const char *why);
 
 #endif

@@ -310,6 +310,19 @@ static enum verdict check_image(struct check *c)
 	return FAIL;
 }
 
+static enum verdict check_records(struct check *c)
+{
+	struct err err = {0};
+
+	say(c->what, "of %s can be read", c->cfg->data_dir);
+	if (!c->cfg->records || c->cfg->records(c->cfg->arg, &err) == 0)
+		return OK;
+	say(c->what, "%s", err.msg);
+	say(c->mend, "put a sound copy of the file in its place, or move it away: then its "
+		     "sandboxes are lost");
+	return FAIL;
+}
+
 static const struct {
 	const char *name;
 	enum verdict (*fn)(struct check *c);
@@ -328,6 +341,7 @@ static const struct {
 	{"limits", check_limits},
 	{"kernel log", check_log},
 	{"image", check_image},
+	{"records", check_records},
 };
 
 int doctor_run(const struct doctor_config *cfg, FILE *out)

@@ -55,6 +55,20 @@ static void core_free(struct core *c)
 	free(c);
 }
 
+static char *records_path(const char *data_dir)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s/api/caisson.db", data_dir) > 0 ? path : NULL;
+}
+
+int core_check(const char *data_dir, struct err *err)
+{
+	auto_free char *path = records_path(data_dir);
+
+	return path ? store_check(path, err) : err_set(err, ERR_NOMEM, "out of memory");
+}
+
 struct core *core_open(const struct core_config *cfg, struct err *err)
 {
 	struct core *c = calloc(1, sizeof(*c));
@@ -74,8 +88,7 @@ struct core *core_open(const struct core_config *cfg, struct err *err)
 	pthread_mutex_init(&c->state_lock, NULL);
 	cond_init_mono(&c->state_change);
 	snprintf(c->why, sizeof(c->why), "starting");
-	if (core_config_copy(c, cfg, err) == 0 &&
-	    asprintf(&path, "%s/api/caisson.db", c->cfg.data_dir) > 0)
+	if (core_config_copy(c, cfg, err) == 0 && (path = records_path(c->cfg.data_dir)) != NULL)
 		c->st = store_open(path, err);
 	if (!c->st || identity_open(c, cfg->admin_key, err) < 0) {
 		core_free(c);

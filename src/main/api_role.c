@@ -166,9 +166,11 @@ int role_api(struct config *c)
 	if (api_prepare(c, &s, &err) < 0 || (!c->no_privsep && role_seccomp_api(&err) < 0) ||
 	    api_open(c, &s, &err) < 0 || api_serve(c, &s, &err) < 0) {
 		log_error("api process: %s", err.msg);
+		runner_priv_ready(ROLE_FD_PRIV, err.msg);
 		return 1;
 	}
 	log_info("api process serves");
+	runner_priv_ready(ROLE_FD_PRIV, "");
 	while (sigwait(&set, &sig) != 0)
 		;
 	log_info("api process stops (signal %d)", sig);

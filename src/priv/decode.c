@@ -80,6 +80,12 @@ static bool decode_layer(struct wire_in *in, struct job *j)
 	return image_layer_id_valid(j->layer);
 }
 
+static bool decode_ready(struct wire_in *in, struct job *j)
+{
+	wire_get_str(in, j->why, sizeof(j->why));
+	return !in->bad;
+}
+
 static const struct decode_row {
 	enum priv_verb verb;
 	bool fd;
@@ -90,7 +96,7 @@ static const struct decode_row {
 	{PRIV_STATS, false, decode_id},	       {PRIV_LIST, false, decode_list},
 	{PRIV_NET, false, decode_net},	       {PRIV_IMPORT, true, decode_import},
 	{PRIV_DEFAULT, false, decode_nothing}, {PRIV_LAYER_RM, false, decode_layer},
-	{PRIV_HOST, false, decode_nothing},
+	{PRIV_HOST, false, decode_nothing},    {PRIV_READY, false, decode_ready},
 };
 
 struct job *decode_message(const uint8_t *msg, size_t n, int fd)

@@ -4,6 +4,8 @@
  *   starting ──spawn──► running ──exit──► pausing ──pause over──► starting
  *                          │
  *                        SIGTERM: TERM to the api, wait, leave (boxes live on)
+ *
+ * An api that ends before it served PRIV_API_TRIES times in a row ends the loop as well.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +85,8 @@ static int api_start(struct priv *p, struct err *err)
 	pthread_mutex_lock(&p->send);
 	p->sock = pair[0];
 	p->peer++;
+	p->api_ready = false;
+	p->api_why[0] = '\0';
 	pthread_mutex_unlock(&p->send);
 	if (role_born(p, &p->api, pid, SRC_API_PID, err) < 0)
 		return -1;
@@ -138,6 +142,23 @@ static int64_t loop_deadline(const struct priv *p)
 	if (!p->netrole.pid && p->cfg->spawn_net)
 		at = at ? MIN(at, MAX(p->netrole.next_ms, 1)) : MAX(p->netrole.next_ms, 1);
 	return at;
+}
+
+/*
+ * One api process after another that ends before it serves has a cause that no restart mends, such
+ * as damaged records: say it and end. Boxes live on, as on any end of ours.
+ */
+static void api_ended(struct priv *p)
+{
+	role_reap(p, &p->api);
+	p->api_failed = p->api_ready || p->stopping ? 0 : p->api_failed + 1;
+	p->api_ready = false;
+	if (p->api_failed < PRIV_API_TRIES)
+		return;
+	log_error("the api process could not start %u times in a row, ending; sandboxes live on: "
+		  "%s",
+		  p->api_failed, p->api_why[0] ? p->api_why : "it ended without a reason");
+	p->given_up = true;
 }
 
 static void api_kill(struct priv *p, const char *why)
@@ -236,8 +257,9 @@ static void loop_event(struct priv *p, uint64_t what, uint8_t *buf)
 		api_readable(p, buf);
 		return;
 	case SRC_API_PID:
+		api_readable(p, buf); /* its last words */
 		peer_drop(p);
-		role_reap(p, &p->api);
+		api_ended(p);
 		return;
 	case SRC_NET_PID:
 		role_reap(p, &p->netrole);
@@ -253,6 +275,8 @@ static void loop_event(struct priv *p, uint64_t what, uint8_t *buf)
 
 static bool loop_over(struct priv *p)
 {
+	if (p->given_up)
+		return true;
 	if (!p->stopping)
 		return false;
 	if (p->api.pid && clock_left_ms(p->stop_ms) == 0)
@@ -287,7 +311,7 @@ int priv_loop(struct priv *p)
 		sys_pidfd_send_signal(p->netrole.pidfd, SIGTERM);
 		role_reap(p, &p->netrole);
 	}
-	return 0;
+	return p->given_up ? 1 : 0;
 }
 
 int priv_main(const struct priv_config *cfg)

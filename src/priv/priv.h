@@ -31,6 +31,7 @@
 #define PRIV_RESTART_MS	 100   /* first pause before a role is started again; doubles */
 #define PRIV_RESTART_MAX 10000
 #define PRIV_STABLE_MS	 60000 /* a role that lived this long starts again without a pause */
+#define PRIV_API_TRIES	 5     /* starts of the api in a row that come to nothing; then we end */
 
 /* ---- boxes: what lives, by id (boxes.c) ---- */
 
@@ -89,6 +90,7 @@ struct job {
 	struct box_spec spec; /* points into what follows */
 	char **layers;
 	char hostname[BOX_HOSTNAME_LEN];
+	char why[PRIV_WHY_MAX];
 };
 struct job *job_new(void);
 void job_free(struct job *j);
@@ -133,6 +135,10 @@ struct priv {
 	bool adopted; /* boxes holds all that lives */
 
 	struct role api, netrole;
+	bool api_ready;		    /* the one that runs serves */
+	unsigned api_failed;	    /* how many in a row ended before they served */
+	char api_why[PRIV_WHY_MAX]; /* what the last of them said */
+	bool given_up;
 	int net_control;      /* our end; the role ends when it closes */
 	pthread_mutex_t send; /* guards sock and peer while sending */
 	int sock;	      /* our end of the pair with the api, -1 without one */

@@ -332,6 +332,13 @@ void verb_reap(struct priv *p, pid_t pid)
 		job_free(j);
 }
 
+/* On the loop itself: who counts the starts of the api must have seen this before its end. */
+static void run_ready(struct priv *p, const struct job *j)
+{
+	p->api_ready = j->why[0] == '\0';
+	memcpy(p->api_why, j->why, sizeof(p->api_why));
+}
+
 int verb_dispatch(struct priv *p, const uint8_t *msg, size_t n, int fd)
 {
 	struct job *j = decode_message(msg, n, fd);
@@ -339,8 +346,13 @@ int verb_dispatch(struct priv *p, const uint8_t *msg, size_t n, int fd)
 
 	if (!j)
 		return -1;
-	image = j->verb == PRIV_IMPORT || j->verb == PRIV_DEFAULT || j->verb == PRIV_LAYER_RM;
 	j->peer = p->peer;
+	if (j->verb == PRIV_READY) {
+		run_ready(p, j);
+		job_free(j);
+		return 0;
+	}
+	image = j->verb == PRIV_IMPORT || j->verb == PRIV_DEFAULT || j->verb == PRIV_LAYER_RM;
 	if (!queue_put(image ? &p->image_work : &p->work, j)) {
 		struct err err = {0};
 

@@ -2,8 +2,10 @@
  * runner_priv.c - the runner behind the privileged protocol: one function a verb.
  */
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "runner/priv_link.h"
 
 static struct runner_priv *priv_of(struct runner *base)
@@ -307,6 +309,20 @@ static int priv_hello(struct runner_priv *r, struct err *err)
 		return -1;
 	memcpy(r->run_dir, run_dir, sizeof(run_dir));
 	return 0;
+}
+
+void runner_priv_ready(int sock, const char *why)
+{
+	char text[PRIV_WHY_MAX];
+	uint8_t msg[PRIV_WHY_MAX + 64];
+	struct wire_out o = wire_out_on(msg, sizeof(msg));
+
+	snprintf(text, sizeof(text), "%s", why);
+	wire_put_u32(&o, UINT32_MAX);
+	wire_put_u16(&o, PRIV_READY);
+	wire_put_str(&o, log_request());
+	wire_put_str(&o, text);
+	send(sock, msg, o.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 struct runner *runner_priv_open(int sock, const struct runner_events *ev, struct err *err)

@@ -99,8 +99,7 @@ static int migration_apply(sqlite3 *db, const struct migration *m, struct err *e
 	return 0;
 }
 
-/* How many are applied; each must be the very text this program holds. */
-static int migrations_check(sqlite3 *db, struct err *err)
+int store_migrations(sqlite3 *db, struct err *err)
 {
 	sqlite3_stmt *st;
 	int n = 0, rc = 0;
@@ -136,7 +135,7 @@ static int store_migrate(sqlite3 *db, struct err *err)
 		    " name TEXT NOT NULL, sha256 TEXT NOT NULL, at_ms INTEGER NOT NULL) STRICT;",
 		    err) < 0)
 		return -1;
-	done = migrations_check(db, err);
+	done = store_migrations(db, err);
 	if (done < 0)
 		return -1;
 	for (size_t i = (size_t)done; i < migrations_n; i++)

@@ -16,6 +16,8 @@ struct store;
 /* Opens or makes the file, applies migrations; a changed or newer one is ERR_CONFLICT. */
 struct store *store_open(const char *path, struct err *err);
 void store_close(struct store *s);
+/* Would store_open succeed? Reads only, about 100 ms at most; a file that isn't there is fine. */
+int store_check(const char *path, struct err *err);
 
 /* ---- organizations, users, keys ---- */
 

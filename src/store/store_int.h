@@ -80,6 +80,9 @@ int columns_bind(sqlite3_stmt *st, int first, const struct column *col, size_t n
 int columns_read(sqlite3_stmt *st, int first, const struct column *col, size_t n, void *rec,
 		 struct err *err);
 
+/* How many migrations are applied; each must be the very text this program holds, else -1. */
+int store_migrations(sqlite3 *db, struct err *err);
+
 /* In a transaction of the caller. */
 /* CREATE_NEW: the key is free, or there is none. Else REPLAY or KEY_REUSED with ret_id. */
 int store_idem_find(struct conn *c, const char *org, const struct store_idem *idem,

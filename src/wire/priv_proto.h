@@ -25,6 +25,8 @@
  *   LAYER_RM    {str layer}                                    {}
  *   HOST        {}                                             {u64 disk_total, u64 disk_free,
  *                                                               u64 mem_total, u32 cpus, u32 live}
+ *   READY       {str why}  "": the api process serves; else    none
+ *               why it could not start, after which it ends
  *   events: EV_EXITED {str id, u32 pid}   pid 1 of a box ended, whoever ended it
  *           EV_OOM {str id, u32 pid, str comm, u64 limit, u64 peak, u64 kills}
  *           EV_PROGRESS {u32 seq, u64 bytes, u64 files}        of an IMPORT or DEFAULT under way
@@ -39,8 +41,9 @@
 #define PRIV_PROTO_VERSION 1
 #define PRIV_MSG_MAX	   (128u << 10)
 #define PRIV_LIST_PAGE	   1000
-#define PRIV_LAYERS_MAX	   48 /* the overlay is squashed beyond (design §4.9) */
-#define PRIV_LAYER_ID_LEN  65 /* sha-256 in lower-case hex with its NUL */
+#define PRIV_LAYERS_MAX	   48  /* the overlay is squashed beyond (design §4.9) */
+#define PRIV_WHY_MAX	   512 /* bytes of READY's text with its NUL */
+#define PRIV_LAYER_ID_LEN  65  /* sha-256 in lower-case hex with its NUL */
 
 enum priv_verb {
 	PRIV_HELLO = 1,
@@ -54,6 +57,7 @@ enum priv_verb {
 	PRIV_DEFAULT = 9,
 	PRIV_LAYER_RM = 10,
 	PRIV_HOST = 11,
+	PRIV_READY = 12,
 	PRIV_OK = 100,
 	PRIV_ERR = 101,
 	PRIV_EV_EXITED = 200,

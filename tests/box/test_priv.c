@@ -663,6 +663,56 @@ static void api_that_breaks_the_protocol_is_killed(void **state)
 	assert_int_equal(runner_stop(SIGTERM), 0);
 }
 
+static int runner_ends(void)
+{
+	int status = 0;
+
+	runner_start();
+	assert_int_equal(waitpid(lab.runner, &status, 0), lab.runner);
+	lab.runner = 0;
+	return status;
+}
+
+/* What an api process says on its way out when it can't open the records. */
+static void sick_api(struct lab_priv *l, int number, int sock)
+{
+	(void)l;
+	(void)number;
+	runner_priv_ready(sock, "open the records: damaged");
+}
+
+static void api_that_never_starts_ends_the_runner(void **state)
+{
+	int status;
+
+	(void)state;
+	lab.api = sick_api;
+	status = runner_ends();
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(lab.sh->apis, PRIV_API_TRIES);
+}
+
+/* However often: what served before it ended is started again. */
+static void short_lived_api(struct lab_priv *l, int number, int sock)
+{
+	runner_priv_ready(sock, "");
+	if (number <= PRIV_API_TRIES)
+		return;
+	l->sh->done = 1;
+	api_wait_term();
+}
+
+static void api_that_served_is_started_again_each_time(void **state)
+{
+	(void)state;
+	lab.api = short_lived_api;
+	runner_start();
+	wait_done();
+	assert_int_equal(lab.sh->apis, PRIV_API_TRIES + 1);
+	assert_int_equal(runner_stop(SIGTERM), 0);
+}
+
 static void idle_api(struct lab_priv *l, int number, int sock)
 {
 	(void)number;
@@ -686,16 +736,6 @@ static void second_runner_on_a_data_directory_refuses(void **state)
 	assert_int_equal(WEXITSTATUS(status), 1);
 	lab.runner = first;
 	assert_int_equal(runner_stop(SIGTERM), 0);
-}
-
-static int runner_ends(void)
-{
-	int status = 0;
-
-	runner_start();
-	assert_int_equal(waitpid(lab.runner, &status, 0), lab.runner);
-	lab.runner = 0;
-	return status;
 }
 
 static void other_programs_are_not_taken_for_caisson_init(void **state)
@@ -743,6 +783,8 @@ int main(void)
 		PRIV_TEST(a53_oom_is_an_event_with_limit_peak_and_victim),
 		cmocka_unit_test(messages_that_break_the_protocol_are_refused),
 		PRIV_TEST(api_that_breaks_the_protocol_is_killed),
+		PRIV_TEST(api_that_never_starts_ends_the_runner),
+		PRIV_TEST(api_that_served_is_started_again_each_time),
 		PRIV_TEST(second_runner_on_a_data_directory_refuses),
 		PRIV_TEST(start_that_fails_leaves_no_run_directory),
 		PRIV_TEST(other_programs_are_not_taken_for_caisson_init),

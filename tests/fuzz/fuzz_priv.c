@@ -41,7 +41,7 @@ static void job_check(const struct job *j)
 {
 	bool fd = j->fd >= 0;
 
-	need(j->seq != 0 && j->verb >= PRIV_HELLO && j->verb <= PRIV_HOST);
+	need(j->seq != 0 && j->verb >= PRIV_HELLO && j->verb <= PRIV_READY);
 	need(fd == (j->verb == PRIV_IMPORT) && plain(j->reqid, sizeof(j->reqid)));
 	need(plain(j->id, sizeof(j->id)) && (!j->id[0] || id_valid(j->id)));
 	need(plain(j->layer, sizeof(j->layer)) && !strchr(j->layer, '/'));
@@ -49,6 +49,7 @@ static void job_check(const struct job *j)
 		start_check(j);
 	if (j->verb == PRIV_LAYER_RM)
 		need(image_layer_id_valid(j->layer));
+	need(plain(j->why, sizeof(j->why)));
 	if (j->verb == PRIV_LIST)
 		need(j->what <= PRIV_LIST_UPPERS);
 }
