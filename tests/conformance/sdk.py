@@ -1,16 +1,21 @@
-"""Runs one official SDK, as published, in a process of its own against a daemon of its own.
+"""Runs one official SDK, as published, suite after suite against a daemon of its own.
 
-    run-python, run-typescript [--keep-going]
+    run-python, run-typescript [AREA...]
 
-The SDKs are installed once below build/ at the versions pinned in this folder. A suite prints a line
-for each assertion that fails and closes with "N passed, N failed".
+The SDKs are installed once below build/ at the versions pinned in this folder. A suite is a process
+of its own, prints a line for each assertion that fails and closes with "N passed, N failed"; the
+last line here is their sum.
 """
+import glob
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
@@ -18,6 +23,31 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import cli_daemon  # noqa: E402
 
 HOME = f"{cli_daemon.TOP}/build/conformance"
+# Suite and an operation it lives on: while that one answers 501 the suite is skipped, as one test.
+SUITES = {
+    "suite": None,
+    "suite_process": "SessionExecuteCommand",
+    "suite_pty": "CreateConnectPtySession",
+    "suite_interp": "ExecuteInterpreterCode",
+    "suite_charts": "CodeRun",
+    "suite_files": "ReplaceInFiles",
+    "suite_urls": "rotateSigningKey",
+    "suite_git": "CloneRepository",
+    "suite_lsp": "Start",
+}
+SUITE_S = 300
+
+
+def built():
+    """Operations of both Daytona dialects that do not answer 501."""
+    found = set()
+    for name in ("control", "toolbox"):
+        with open(f"{cli_daemon.TOP}/openapi/daytona-{name}.json", encoding="utf-8") as f:
+            paths = json.load(f)["paths"]
+        for verbs in paths.values():
+            found |= {op["operationId"] for op in verbs.values() if isinstance(op, dict)
+                      and op.get("x-caisson", {}).get("built")}
+    return found
 
 
 def digest(*names):
@@ -57,7 +87,7 @@ def python_program():
         (["/usr/bin/python3", "-m", "venv", venv], HERE),
         ([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r",
           f"{HERE}/requirements.txt"], HERE)])
-    return [python, f"{HERE}/suite.py"]
+    return lambda suite: [python, f"{HERE}/{suite}.py"]
 
 
 def typescript_program():
@@ -76,18 +106,50 @@ def typescript_program():
         with open(f"{node}/.done", "w", encoding="ascii") as f:
             f.write(want)
     # Imports are looked for beside the program.
-    shutil.copy(f"{HERE}/suite.mjs", f"{node}/suite.mjs")
-    return ["node", f"{node}/suite.mjs"]
+    for path in glob.glob(f"{HERE}/*.mjs"):
+        shutil.copy(path, node)
+    return lambda suite: ["node", f"{node}/{suite}.mjs"]
+
+
+def run(argv, d):
+    """Exit code and counts of one suite; what it says is passed on."""
+    # An empty directory: the SDKs read .env files of the one they run in.
+    with tempfile.TemporaryDirectory(prefix="caisson-sdk-") as cwd:
+        env = {"PATH": os.environ["PATH"], "HOME": cwd, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE":
+               "1", "DAYTONA_API_URL": d.url, "DAYTONA_API_KEY": d.key, "CAISSON_TESTS": HERE}
+        try:
+            out = subprocess.run(argv, cwd=cwd, env=env, check=False, text=True, timeout=SUITE_S,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired as e:
+            text = e.stdout.decode() if isinstance(e.stdout, bytes) else e.stdout or ""
+            print(f"{text}\nFAIL: not done after {SUITE_S} s")
+            return 1, 0, 1
+    lines = out.stdout.splitlines()
+    print("\n".join(lines[:-1] if lines else []), end="\n" if len(lines) > 1 else "")
+    got = re.match(r"(\d+) passed, (\d+) failed$", lines[-1] if lines else "")
+    if not got:
+        print(lines[-1] if lines else "FAIL: it said nothing")
+        return 1, 0, 1
+    passed, failed = map(int, got.groups())
+    return out.returncode, passed, failed or (1 if out.returncode else 0)
 
 
 def main(program):
-    argv = program()
-    # An empty directory: the SDKs read .env files of the one they run in.
-    with tempfile.TemporaryDirectory(prefix="caisson-sdk-") as cwd, \
-            cli_daemon.Daemon(image=cli_daemon.DEFAULT) as d:
-        env = {"PATH": os.environ["PATH"], "HOME": cwd, "LANG": "C.UTF-8",
-               "DAYTONA_API_URL": d.url, "DAYTONA_API_KEY": d.key}
-        code = subprocess.run(argv, cwd=cwd, env=env, check=False).returncode
-        if code:
-            print(d.tail(30))
-    sys.exit(code)
+    argv_of, ops = program(), built()
+    wanted = [s for s in SUITES if not sys.argv[1:] or s.removeprefix("suite_") in sys.argv[1:]]
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    with cli_daemon.Daemon(image=cli_daemon.DEFAULT) as d:
+        for suite in wanted:
+            if SUITES[suite] and SUITES[suite] not in ops:
+                print(f"-- {suite}: skipped, {SUITES[suite]} answers 501")
+                total["skipped"] += 1
+                continue
+            began = time.monotonic()
+            code, passed, failed = run(argv_of(suite), d)
+            total["passed"] += passed
+            total["failed"] += failed
+            print(f"-- {suite}: {passed} ok, {failed} not, {time.monotonic() - began:.1f} s", flush=True)
+            if code:
+                print(d.tail(30))
+    print(", ".join(f"{n} {what}" for what, n in total.items() if n or what != "skipped"))
+    sys.exit(1 if total["failed"] or not total["passed"] else 0)

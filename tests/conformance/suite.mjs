@@ -1,52 +1,8 @@
-// The TypeScript SDK, used as its users do; every check counts.
+// The TypeScript SDK, used as its users do: sandboxes, life, execs, files, errors, events.
 import crypto from 'node:crypto'
 import fs from 'node:fs'
-import { createRequire } from 'node:module'
-import { isDeepStrictEqual } from 'node:util'
 
-// The SDK's module form needs a require() that Node 18 does not give to modules.
-const sdk = Number(process.versions.node.split('.')[0]) >= 20
-  ? await import('@daytonaio/sdk')
-  : createRequire(import.meta.url)('@daytonaio/sdk')
-
-let passed = 0
-let failed = 0
-
-function check(what, ok, seen) {
-  if (ok) {
-    passed++
-    return
-  }
-  failed++
-  console.log(`FAIL ${what}: ${String(JSON.stringify(seen) ?? seen).slice(0, 500)}`)
-}
-
-const equal = (what, got, want) => check(what, isDeepStrictEqual(got, want), [got, want])
-
-async function raises(what, kind, fn, want = {}) {
-  try {
-    const got = await fn()
-    check(what, false, `no error, but ${got}`)
-  } catch (e) {
-    check(what, e instanceof kind, [e?.constructor?.name, String(e)])
-    for (const [key, value] of Object.entries(want)) equal(`${what}: ${key}`, e[key], value)
-    return e
-  }
-}
-
-async function section(name, fn) {
-  try {
-    await fn()
-  } catch (e) {
-    check(name, false, String(e?.stack ?? e))
-  }
-}
-
-async function all(iterator) {
-  const found = []
-  for await (const x of iterator) found.push(x)
-  return found
-}
+import { all, check, equal, finish, raises, sdk, section } from './check.mjs'
 
 const daytona = new sdk.Daytona()
 
@@ -266,5 +222,4 @@ await section('end', async () => {
   await box.delete()
   await daytona[Symbol.asyncDispose]()
 })
-console.log(`${passed} passed, ${failed} failed`)
-process.exit(failed || passed < 60 ? 1 : 0)
+finish(60)

@@ -1,55 +1,15 @@
-"""The Python SDK, used as its users do; every check counts."""
+"""The Python SDK, used as its users do: sandboxes, life, one-shot execs, files, errors, events."""
 import asyncio
 import os
-import sys
 import threading
 import time
-import traceback
 import uuid
-import warnings
 
 import daytona as sdk
 from daytona import (CreateSandboxFromImageParams, CreateSandboxFromSnapshotParams, Daytona,
                      DaytonaConfig, FileDownloadRequest, FileUpload, ListSandboxesQuery)
 
-warnings.simplefilter("ignore")
-passed = failed = 0
-
-
-def check(what, ok, seen=None):
-    global passed, failed
-    if ok:
-        passed += 1
-        return
-    failed += 1
-    print(f"FAIL {what}: {seen!r}"[:600], flush=True)
-
-
-def equal(what, got, want):
-    check(what, got == want, (got, want))
-
-
-def raises(what, kind, fn, status=None, code=None, source=None):
-    try:
-        got = fn()
-    except sdk.DaytonaError as e:
-        check(what, isinstance(e, kind), e)
-        if status:
-            equal(f"{what}: status", e.status_code, status)
-        if code:
-            equal(f"{what}: code", e.code, code)
-        if source:
-            equal(f"{what}: source", e.source, source)
-        return e
-    check(what, False, f"no error, but {got!r}")
-    return None
-
-
-def section(fn, *args):
-    try:
-        fn(*args)
-    except Exception:  # noqa: BLE001
-        check(fn.__name__, False, traceback.format_exc()[-500:])
+from check import check, equal, finish, raises, section
 
 
 def create_with_every_option(d):
@@ -330,8 +290,7 @@ def main():
     section(errors, d)
     section(events, d)
     section(with_async_client)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed or passed < 60 else 0)
+    finish(60)
 
 
 main()
