@@ -100,7 +100,8 @@ def _show(plt):
         fig = plt.figure(num)
         picture = io.BytesIO()
         fig.savefig(picture, format='png')
-        charts = [_chart(ax) for ax in fig.axes]
+        # A colour bar has axes of its own, but is part of the chart beside it.
+        charts = [_chart(ax) for ax in fig.axes if ax.get_label() != '<colorbar>']
         title = fig._suptitle.get_text() if fig._suptitle else ''
         chart = charts[0] if len(charts) == 1 else {
             'type': 'composite_chart' if charts else 'unknown', 'title': title, 'elements': charts}
