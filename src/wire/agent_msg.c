@@ -6,13 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum field_kind { FIELD_END, FIELD_STR, FIELD_STRV, FIELD_U16, FIELD_U32, FIELD_U64, FIELD_BOOL };
+enum field_kind {
+	FIELD_END,
+	FIELD_STR,
+	FIELD_STRV,
+	FIELD_BYTES,
+	FIELD_U16,
+	FIELD_U32,
+	FIELD_U64,
+	FIELD_BOOL
+};
 
-#define FIELDS_MAX 8
+#define FIELDS_MAX 13 /* of the longest row, and its end */
 
 struct field {
 	uint8_t kind;
-	uint8_t off;
+	uint16_t off;
 };
 
 #define S(f)                                                                                       \
@@ -22,6 +31,10 @@ struct field {
 #define V(f)                                                                                       \
 	{                                                                                          \
 		FIELD_STRV, offsetof(struct agent_req, f)                                          \
+	}
+#define D(f)                                                                                       \
+	{                                                                                          \
+		FIELD_BYTES, offsetof(struct agent_req, f)                                         \
 	}
 #define H(f)                                                                                       \
 	{                                                                                          \
@@ -67,6 +80,20 @@ static const struct verb_row {
 	{AGENT_WATCH,   "watch",   {S(user), S(path), B(recursive)}},
 	{AGENT_LINK,    "link",    {S(user), S(path), S(to), B(hard)}},
 	{AGENT_TERM,    "term",    {W(grace_ms)}},
+	{AGENT_TASK_START, "task_start",
+		{S(id), S(label), W(kind), W(tflags), Q(timeout_ms), V(argv), V(env), S(cwd),
+		 S(user), W(flags), H(cols), H(rows)}},
+	{AGENT_TASK_EXEC, "task_exec", {S(parent), S(id), S(text), W(tflags), Q(timeout_ms)}},
+	{AGENT_TASK_GET,    "task_get",    {S(id)}},
+	{AGENT_TASK_LIST,   "task_list",   {W(kind), S(parent)}},
+	{AGENT_TASK_READ,   "task_read",
+		{S(id), W(streams), Q(out_from), Q(err_from), B(follow)}},
+	{AGENT_TASK_WRITE,  "task_write",  {S(id), B(eof), D(data)}},
+	{AGENT_TASK_SIGNAL, "task_signal", {S(id), W(sig), B(tree)}},
+	{AGENT_TASK_RESIZE, "task_resize", {S(id), H(cols), H(rows)}},
+	{AGENT_TASK_KILL,   "task_kill",   {S(id), W(grace_ms)}},
+	{AGENT_TASK_REMOVE, "task_remove", {S(id)}},
+	{AGENT_TASK_ATTACH, "task_attach", {S(id)}},
 };
 /* clang-format on */
 
@@ -102,6 +129,10 @@ static void field_put(struct wire_out *o, const struct agent_req *r, const struc
 	case FIELD_STRV:
 		v = (const struct agent_strv *)at;
 		wire_put_strv(o, v->v, v->n);
+		break;
+	case FIELD_BYTES:
+		wire_put_bytes(o, ((const struct agent_bytes *)at)->p,
+			       ((const struct agent_bytes *)at)->n);
 		break;
 	case FIELD_U16:
 		wire_put_u16(o, *(const uint16_t *)at);
@@ -177,6 +208,9 @@ static void field_get(struct wire_in *in, struct agent_req *r, const struct fiel
 	case FIELD_STRV:
 		strv_get(in, (struct agent_strv *)at);
 		break;
+	case FIELD_BYTES:
+		((struct agent_bytes *)at)->p = wire_get_bytes(in, &((struct agent_bytes *)at)->n);
+		break;
 	case FIELD_U16:
 		*(uint16_t *)at = wire_get_u16(in);
 		break;
@@ -203,7 +237,11 @@ int agent_req_get(uint16_t verb, void *payload, size_t len, struct agent_req *re
 			      .owner = "",
 			      .group = "",
 			      .cwd = "",
-			      .pattern = ""};
+			      .pattern = "",
+			      .id = "",
+			      .parent = "",
+			      .label = "",
+			      .text = ""};
 
 	if (!row)
 		return -1;

@@ -20,15 +20,23 @@ struct agent_strv {
 	size_t n;
 };
 
+struct agent_bytes {
+	const uint8_t *p; /* in the payload after agent_req_get */
+	size_t n;
+};
+
 /* Fields a verb does not have stay zero or "". */
 struct agent_req {
 	uint16_t verb;
 	uint16_t cols, rows;
-	bool follow, parents, recursive, has_mode, tree, hard, has_mtime;
-	uint32_t flags, mode, depth, max, sig, grace_ms;
+	bool follow, parents, recursive, has_mode, tree, hard, has_mtime, eof;
+	uint32_t flags, mode, depth, max, sig, grace_ms, kind, tflags, streams;
 	uint64_t mtime_ns; /* an int64_t's bits */
 	const char *user, *path, *to, *owner, *group, *cwd, *pattern;
+	uint64_t timeout_ms, out_from, err_from;
+	const char *id, *parent, *label, *text;
 	struct agent_strv argv, env;
+	struct agent_bytes data;
 };
 
 /* Is it a request at all (SIGNAL, RESIZE and KILL count)? */

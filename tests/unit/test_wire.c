@@ -11,6 +11,7 @@
 
 #include "base/scope.h"
 #include "wire/agent_msg.h"
+#include "wire/task_msg.h"
 #include "wire/wire.h"
 
 static void numbers_and_strings_come_back(void **state)
@@ -186,10 +187,13 @@ static void frames_over_the_ceiling_are_refused(void **state)
 /* ---- requests of the agent ---- */
 
 static const uint16_t verbs[] = {
-	AGENT_HELLO,  AGENT_SPAWN,  AGENT_SIGNAL, AGENT_RESIZE, AGENT_KILL,   AGENT_STAT,
-	AGENT_LIST,   AGENT_OPEN,   AGENT_MKDIR,  AGENT_RENAME, AGENT_REMOVE, AGENT_SETATTR,
-	AGENT_USER,   AGENT_STATFS, AGENT_TERM,	  AGENT_FIND,	AGENT_SEARCH, AGENT_PUT,
-	AGENT_COMMIT, AGENT_WATCH,  AGENT_LINK};
+	AGENT_HELLO,	   AGENT_SPAWN,	     AGENT_SIGNAL,	AGENT_RESIZE,	   AGENT_KILL,
+	AGENT_STAT,	   AGENT_LIST,	     AGENT_OPEN,	AGENT_MKDIR,	   AGENT_RENAME,
+	AGENT_REMOVE,	   AGENT_SETATTR,    AGENT_USER,	AGENT_STATFS,	   AGENT_TERM,
+	AGENT_FIND,	   AGENT_SEARCH,     AGENT_PUT,		AGENT_COMMIT,	   AGENT_WATCH,
+	AGENT_LINK,	   AGENT_TASK_START, AGENT_TASK_EXEC,	AGENT_TASK_GET,	   AGENT_TASK_LIST,
+	AGENT_TASK_READ,   AGENT_TASK_WRITE, AGENT_TASK_SIGNAL, AGENT_TASK_RESIZE, AGENT_TASK_KILL,
+	AGENT_TASK_REMOVE, AGENT_TASK_ATTACH};
 
 static struct agent_req sample(uint16_t verb)
 {
@@ -206,6 +210,18 @@ static struct agent_req sample(uint16_t verb)
 				  .pattern = "*.c",
 				  .mtime_ns = 1ull << 60,
 				  .has_mtime = true,
+				  .id = "id",
+				  .parent = "session",
+				  .label = "{}",
+				  .text = "echo \"'",
+				  .kind = TASK_PTY,
+				  .tflags = TASK_STDIN,
+				  .streams = 6,
+				  .timeout_ms = 1ull << 40,
+				  .out_from = 7,
+				  .err_from = UINT64_MAX,
+				  .eof = true,
+				  .data = {(const uint8_t *)"a\0b", 3},
 				  .hard = true,
 				  .argv = {argv, 3},
 				  .env = {env, 1},
@@ -273,6 +289,99 @@ static void spawn_fields_are_where_they_belong(void **state)
 	agent_req_done(&r);
 }
 
+static void the_bytes_of_a_write_may_be_any(void **state)
+{
+	uint8_t raw[512];
+	size_t n = sample_put(AGENT_TASK_WRITE, raw, sizeof(raw));
+	struct agent_req r;
+
+	(void)state;
+	assert_int_equal(agent_req_get(AGENT_TASK_WRITE, raw, n, &r), 0);
+	assert_int_equal(r.data.n, 3);
+	assert_memory_equal(r.data.p, "a\0b", 3);
+	assert_true(r.eof);
+	agent_req_done(&r);
+}
+
+static const struct task_rec rec_sample = {.id = "id",
+					   .parent = "p",
+					   .label = "l",
+					   .cwd = "/",
+					   .kind = TASK_COMMAND,
+					   .state = TASK_ENDED,
+					   .how = AGENT_EXIT_SIGNAL,
+					   .cause = TASK_LOST,
+					   .code = 9,
+					   .pid = 3,
+					   .uid = 1,
+					   .gid = 2,
+					   .cols = 80,
+					   .rows = 24,
+					   .created_ms = 5,
+					   .started_ms = 6,
+					   .ended_ms = 7,
+					   .out_first = 1ull << 40,
+					   .out_total = 1ull << 41,
+					   .err_first = 8,
+					   .err_total = 9,
+					   .user_us = 10,
+					   .sys_us = 11,
+					   .maxrss_kib = 12};
+
+static void a_task_comes_back(void **state)
+{
+	uint8_t raw[512], again[512];
+	struct wire_out o = wire_out_on(raw, sizeof(raw)), p = wire_out_on(again, sizeof(again));
+	struct task_rec got;
+	struct wire_in in;
+
+	(void)state;
+	task_rec_put(&o, &rec_sample);
+	assert_false(o.overflow);
+	assert_int_equal(o.len, task_rec_size(&rec_sample));
+	in = wire_in_on(raw, o.len);
+	task_rec_get(&in, &got);
+	assert_true(wire_in_end(&in));
+	assert_string_equal(got.label, "l");
+	assert_int_equal(got.out_total, 1ull << 41);
+	assert_int_equal(got.state, TASK_ENDED);
+	task_rec_put(&p, &got);
+	task_rec_put(&o, &rec_sample);
+	o.len /= 2;
+	assert_int_equal(p.len, o.len);
+	assert_memory_equal(again, raw + o.len, o.len);
+}
+
+static void a_task_of_impossible_values_is_refused(void **state)
+{
+	static char long_id[TASK_ID_MAX + 2];
+	struct task_rec bad[8];
+	uint8_t raw[1024];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		bad[i] = rec_sample;
+	bad[0].kind = 0;
+	bad[1].kind = TASK_INTERPRETER + 1;
+	bad[2].state = TASK_ENDED + 1;
+	bad[3].cause = TASK_LOST + 1;
+	bad[4].out_first = bad[4].out_total + 1;
+	bad[5].err_first = bad[5].err_total + 1;
+	bad[6].code = 256;
+	memset(long_id, 'i', TASK_ID_MAX + 1);
+	bad[7].id = long_id;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct wire_out o = wire_out_on(raw, sizeof(raw));
+		struct task_rec got;
+		struct wire_in in;
+
+		task_rec_put(&o, &bad[i]);
+		in = wire_in_on(raw, o.len);
+		task_rec_get(&in, &got);
+		assert_true(in.bad);
+	}
+}
+
 static void requests_cut_or_padded_are_refused(void **state)
 {
 	(void)state;
@@ -293,7 +402,7 @@ static void requests_cut_or_padded_are_refused(void **state)
 
 static void unknown_verbs_are_refused(void **state)
 {
-	static const uint16_t odd[] = {0, 6, 9, 39, AGENT_OK, AGENT_ERR, 65535};
+	static const uint16_t odd[] = {0, 6, 9, 39, 51, AGENT_OK, AGENT_ERR, 65535};
 	uint8_t raw[1];
 	struct agent_req r;
 
@@ -335,6 +444,9 @@ int main(void)
 		cmocka_unit_test(spawn_fields_are_where_they_belong),
 		cmocka_unit_test(requests_cut_or_padded_are_refused),
 		cmocka_unit_test(unknown_verbs_are_refused),
+		cmocka_unit_test(the_bytes_of_a_write_may_be_any),
+		cmocka_unit_test(a_task_comes_back),
+		cmocka_unit_test(a_task_of_impossible_values_is_refused),
 		cmocka_unit_test(a_user_over_its_ceiling_is_refused),
 	};
 
