@@ -93,6 +93,12 @@ struct agent_user {
 int agent_user(const char *path, const char *user, struct agent_user *ret, struct err *err);
 int agent_statfs(const char *path, const char *dir, uint64_t *ret_total, uint64_t *ret_used,
 		 uint64_t *ret_avail, struct err *err);
+/* Listening TCP ports, ascending: *ret_n in *ret, to be free()d. */
+int agent_ports(const char *path, uint16_t **ret, size_t *ret_n, struct err *err);
+struct agent_traffic {
+	uint64_t rx_bytes, rx_packets, tx_bytes, tx_packets; /* since start, but loopback's */
+};
+int agent_traffic(const char *path, struct agent_traffic *ret, struct err *err);
 /* TERM to everything inside, wait at most grace_ms. Returns survivors. */
 int agent_term(const char *path, uint32_t grace_ms, struct err *err);
 

@@ -246,11 +246,18 @@ int sandbox_list(struct core *c, const struct caller *who, const struct sandbox_
 
 struct sandbox_metrics {
 	struct runner_stats s;
-	double cpu_used_pct; /* of the limit, over the time since the last call, at least 100 ms */
+	double cpu_used_pct; /* of the limit, over the time since the last call, at least 100 ms;
+				the first time since the start */
 	uint64_t disk_total, disk_used, disk_free;
+	struct agent_traffic net; /* as the sandbox sees it: received is what came in */
+	int64_t at_ms;
 };
 int sandbox_metrics(struct core *c, const struct caller *who, const char *id,
 		    struct sandbox_metrics *ret, struct err *err);
+
+/* TCP ports somebody inside listens on, ascending; free(). */
+int sandbox_ports(struct core *c, const struct caller *who, const char *id, uint16_t **ret,
+		  size_t *ret_n, struct err *err);
 
 /* ---- events ---- */
 

@@ -12,6 +12,8 @@
 /* The grace is the agent's to keep; a frozen one may not add its own half minute to a stop. */
 #define TERM_SLACK_MS 1000
 
+#define PORTS_MAX 65536
+
 #define LIST_TOTAL_MS 300000 /* a whole listing, however it trickles */
 
 void agent_info_done(struct agent_info *i)
@@ -293,6 +295,53 @@ int agent_statfs(const char *path, const char *dir, uint64_t *ret_total, uint64_
 	*ret_total = total;
 	*ret_used = used;
 	*ret_avail = avail;
+	return 0;
+}
+
+int agent_ports(const char *path, uint16_t **ret, size_t *ret_n, struct err *err)
+{
+	struct agent_req req = {.verb = AGENT_PORTS};
+	auto_reply struct agent_reply r = {.nfds = 0};
+	auto_free uint16_t *port = NULL;
+	struct wire_in in;
+	size_t n;
+
+	if (agent_call(path, &req, 0, &r, call_deadline(), err) < 0)
+		return -1;
+	in = wire_in_on(r.p, r.len);
+	n = wire_get_count(&in, PORTS_MAX, sizeof(*port));
+	port = calloc(n + 1, sizeof(*port));
+	if (!port)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		port[i] = wire_get_u16(&in);
+		if (i && port[i] <= port[i - 1])
+			in.bad = true;
+	}
+	if (!wire_in_end(&in))
+		return agent_fault(err, "list of ports");
+	*ret = TAKE_PTR(port);
+	*ret_n = n;
+	return 0;
+}
+
+int agent_traffic(const char *path, struct agent_traffic *ret, struct err *err)
+{
+	struct agent_req req = {.verb = AGENT_TRAFFIC};
+	auto_reply struct agent_reply r = {.nfds = 0};
+	struct agent_traffic t;
+	struct wire_in in;
+
+	if (agent_call(path, &req, 0, &r, call_deadline(), err) < 0)
+		return -1;
+	in = wire_in_on(r.p, r.len);
+	t.rx_bytes = wire_get_u64(&in);
+	t.rx_packets = wire_get_u64(&in);
+	t.tx_bytes = wire_get_u64(&in);
+	t.tx_packets = wire_get_u64(&in);
+	if (!wire_in_end(&in))
+		return agent_fault(err, "traffic figure");
+	*ret = t;
 	return 0;
 }
 

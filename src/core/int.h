@@ -51,6 +51,7 @@ struct slot {
 	struct slot_oom oom;
 	uint64_t cpu_us; /* at the last look of metrics */
 	int64_t cpu_at_us;
+	double cpu_pct;
 	char *home, *home_user; /* cached home directory of home_user */
 	unsigned tries;		/* of reap */
 	struct job reap;

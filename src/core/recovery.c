@@ -111,10 +111,12 @@ static void adopt(struct core *c, const struct runner_live *live)
 	struct runner_stats st = {0};
 
 	slot_started(c, slot, live->pid);
-	/* What was killed before this process began isn't the fault of a later command. */
+	/* What was killed before this process began isn't the fault of a later command, and what
+	 * was computed isn't load of now. */
 	if (c->run->ops->stats(c->run, live->id, &st, NULL) == 0) {
 		pthread_mutex_lock(&c->slots.lock);
 		slot->oom.kills = MAX(slot->oom.kills, st.oom_kills);
+		slot->cpu_us = st.cpu_us;
 		pthread_mutex_unlock(&c->slots.lock);
 	}
 	slot_put(c, slot);

@@ -1,16 +1,15 @@
 /*
- * sandbox_query.c - reading sandboxes: one, pages of many, live figures.
+ * sandbox_query.c - reading sandboxes: one, pages of many, and who listens inside.
  *
  * Nothing here waits for an operation on a sandbox: rows are read as they are.
  */
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/int.h"
+#include "core/exec.h"
 
-#define METRICS_MIN_US 100000 /* the shortest time a CPU percentage is taken over */
-#define LIST_DEFAULT   100
-#define LIST_MAX       200
+#define LIST_DEFAULT 100
+#define LIST_MAX     200
 
 int row_need(struct core *c, const struct caller *who, const char *id_or_name,
 	     struct sandbox_row *ret, struct err *err)
@@ -80,58 +79,17 @@ int sandbox_list(struct core *c, const struct caller *who, const struct sandbox_
 	return 0;
 }
 
-/* Percent of the limit since the last look; a look too early gives the average since start. */
-static double cpu_pct(struct core *c, struct slot *s, const struct runner_stats *st)
-{
-	int64_t now = clock_mono_us(), span;
-	uint64_t used;
-
-	pthread_mutex_lock(&c->slots.lock);
-	span = s->cpu_at_us ? now - s->cpu_at_us : 0;
-	used = st->cpu_us >= s->cpu_us ? st->cpu_us - s->cpu_us : 0;
-	if (!s->cpu_at_us || span >= METRICS_MIN_US) {
-		s->cpu_at_us = now;
-		s->cpu_us = st->cpu_us;
-	}
-	pthread_mutex_unlock(&c->slots.lock);
-	if (span < METRICS_MIN_US || !st->cpu_milli)
-		return 0;
-	return (double)used * 100.0 / ((double)span * st->cpu_milli / 1000.0);
-}
-
-int sandbox_metrics(struct core *c, const struct caller *who, const char *id,
-		    struct sandbox_metrics *ret, struct err *err)
+int sandbox_ports(struct core *c, const struct caller *who, const char *id, uint16_t **ret,
+		  size_t *ret_n, struct err *err)
 {
 	auto_row struct sandbox_row row = {0};
-	struct sandbox_metrics m = {0};
 	char path[108];
-	struct slot *s;
-	int rc;
 
-	if (row_started(c, who, id, &row, err) < 0)
+	if (row_started(c, who, id, &row, err) < 0 ||
+	    c->run->ops->agent_path(c->run, row.s.id, path, err) < 0)
 		return -1;
-	rc = c->run->ops->stats(c->run, row.s.id, &m.s, err);
-	if (rc < 0) {
-		/* The cgroup may go away under a look at it (E28): that is a state, not a fault. */
-		if (err && (err->code == ERR_NOT_FOUND || err->code == ERR_GONE))
-			err_tagged(err, ERR_CONFLICT, "SANDBOX_NOT_STARTED",
-				   "sandbox %s has just ended", row.s.id);
-		return -1;
-	}
-	s = slot_get(c, row.s.id);
-	m.cpu_used_pct = cpu_pct(c, s, &m.s);
-	slot_put(c, s);
-	m.disk_total = (uint64_t)row.s.disk_gib * CORE_GIB;
-	if (c->run->ops->agent_path(c->run, row.s.id, path, NULL) == 0) {
-		uint64_t total = 0, used = 0, avail = 0;
-
-		/* What a sandbox has written isn't metered: free is what the host can still give
-		 * of the limit, and used is the rest of it. */
-		m.disk_free = m.disk_total;
-		if (agent_statfs(path, "/", &total, &used, &avail, NULL) == 0)
-			m.disk_free = MIN(avail, m.disk_total);
-		m.disk_used = m.disk_total - m.disk_free;
-	}
-	*ret = m;
+	slot_touch(c, row.s.id);
+	if (agent_ports(path, ret, ret_n, err) < 0)
+		return agent_failed(c, who, row.s.id, err);
 	return 0;
 }

@@ -315,7 +315,8 @@ void slot_started(struct core *c, struct slot *s, uint32_t pid)
 	s->halting = false;
 	memset(&s->oom, 0, sizeof(s->oom));
 	s->cpu_us = 0;
-	s->cpu_at_us = 0;
+	s->cpu_at_us = clock_mono_us();
+	s->cpu_pct = 0;
 	free(s->home);
 	free(s->home_user);
 	s->home = s->home_user = NULL;

@@ -321,6 +321,18 @@ static int fsop_list(struct job *j, const struct user *u, struct err *err)
 	return list_run(j, err);
 }
 
+static int fsop_ports(struct job *j, const struct user *u, struct err *err)
+{
+	(void)u;
+	return ports_run(j, err);
+}
+
+static int fsop_traffic(struct job *j, const struct user *u, struct err *err)
+{
+	(void)u;
+	return traffic_run(j, err);
+}
+
 int fsop_run(struct job *j, struct err *err)
 {
 	static const struct {
@@ -331,6 +343,7 @@ int fsop_run(struct job *j, struct err *err)
 		{AGENT_OPEN, fsop_open},       {AGENT_MKDIR, fsop_mkdir},
 		{AGENT_RENAME, fsop_rename},   {AGENT_REMOVE, fsop_remove},
 		{AGENT_SETATTR, fsop_setattr}, {AGENT_STATFS, fsop_statfs},
+		{AGENT_PORTS, fsop_ports},     {AGENT_TRAFFIC, fsop_traffic},
 	};
 	struct user u;
 	int rc = -1;

@@ -194,4 +194,8 @@ int list_run(struct job *j, struct err *err);
 void info_put(struct wire_out *o, const char *name, const char *path, const struct stat *st,
 	      const char *link);
 
+/* ---- netinfo.c: likewise ---- */
+int ports_run(struct job *j, struct err *err);
+int traffic_run(struct job *j, struct err *err);
+
 #endif

@@ -30,7 +30,8 @@ static struct pool {
 
 bool job_verb(uint16_t verb)
 {
-	return (verb >= AGENT_STAT && verb <= AGENT_SETATTR) || verb == AGENT_STATFS;
+	return (verb >= AGENT_STAT && verb <= AGENT_SETATTR) || verb == AGENT_STATFS ||
+	       verb == AGENT_PORTS || verb == AGENT_TRAFFIC;
 }
 
 int job_send(struct job *j, uint16_t type, const struct wire_out *o, const int *fds, size_t nfds,

@@ -79,6 +79,8 @@ static const struct verb_row {
 	{AGENT_COMMIT,  "commit",  {B(has_mtime), Q(mtime_ns)}},
 	{AGENT_WATCH,   "watch",   {S(user), S(path), B(recursive)}},
 	{AGENT_LINK,    "link",    {S(user), S(path), S(to), B(hard)}},
+	{AGENT_PORTS,   "ports",   {{0}}},
+	{AGENT_TRAFFIC, "traffic", {{0}}},
 	{AGENT_TERM,    "term",    {W(grace_ms)}},
 	{AGENT_TASK_START, "task_start",
 		{S(id), S(label), W(kind), W(tflags), Q(timeout_ms), V(argv), V(env), S(cwd),

@@ -42,6 +42,9 @@
  *   USER     {str user}                                     OK {u32 uid, u32 gid, str name,
  *                                                            str home, str shell}
  *   STATFS   {str path}                                     OK {u64 total, u64 used, u64 avail}
+ *   PORTS    -    listening TCP ports, ascending             OK {u32 n, u16 port…}
+ *   TRAFFIC  -    of all interfaces but lo, since start      OK {u64 rx_bytes, u64 rx_packets,
+ *                                                            u64 tx_bytes, u64 tx_packets}
  *   TERM     {u32 grace_ms}   TERM to all but pid 1, then   OK {u32 survivors} once all are gone
  *                             wait at most grace_ms          or the grace is over
  *   any      -                                              ERR {u16 err_code, u32 errno,
@@ -122,6 +125,8 @@ enum agent_verb {
 	AGENT_COMMIT = 23,
 	AGENT_WATCH = 24,
 	AGENT_LINK = 25,
+	AGENT_PORTS = 31,
+	AGENT_TRAFFIC = 32,
 	AGENT_TASK_START = 40,
 	AGENT_TASK_EXEC = 41,
 	AGENT_TASK_GET = 42,

@@ -3,11 +3,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -347,6 +349,51 @@ static void statfs_has_plausible_figures(void **state)
 	assert_int_equal(agent_statfs(box.sock, "/nope", &total, &used, &avail, &err), -1);
 }
 
+/* The agent of this test shares the machine's network, so other ports may be there too. */
+static bool port_listed(uint16_t want)
+{
+	auto_free uint16_t *port = NULL;
+	bool found = false;
+	size_t n;
+
+	assert_int_equal(agent_ports(box.sock, &port, &n, NULL), 0);
+	for (size_t i = 0; i < n; i++)
+		found = found || port[i] == want;
+	return found;
+}
+
+static void a_port_is_listed_while_somebody_listens(void **state)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in b = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int v6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int v4 = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t na = sizeof(a), nb = sizeof(b);
+
+	(void)state;
+	assert_int_equal(bind(v4, (struct sockaddr *)&b, nb), 0);
+	assert_int_equal(getsockname(v4, (struct sockaddr *)&b, &nb), 0);
+	assert_false(port_listed(ntohs(b.sin_port)));
+	assert_int_equal(listen(v4, 1), 0);
+	assert_true(port_listed(ntohs(b.sin_port)));
+	close(v4);
+	if (bind(v6, (struct sockaddr *)&a, na) == 0) {
+		assert_int_equal(getsockname(v6, (struct sockaddr *)&a, &na), 0);
+		assert_int_equal(listen(v6, 1), 0);
+		assert_true(port_listed(ntohs(a.sin6_port)));
+	}
+	close(v6);
+}
+
+static void traffic_is_told(void **state)
+{
+	struct agent_traffic t = {.rx_bytes = UINT64_MAX};
+
+	(void)state;
+	assert_int_equal(agent_traffic(box.sock, &t, NULL), 0);
+	assert_true(t.rx_bytes >= t.rx_packets && t.tx_bytes >= t.tx_packets);
+}
+
 static void hostile_account_files_do_no_harm(void **state)
 {
 	struct agent_user u;
@@ -390,6 +437,8 @@ int main(void)
 		cmocka_unit_test(modes_and_owners_follow_the_users_rights),
 		cmocka_unit_test(mkdir_makes_parents_and_takes_what_is_there),
 		cmocka_unit_test(statfs_has_plausible_figures),
+		cmocka_unit_test(a_port_is_listed_while_somebody_listens),
+		cmocka_unit_test(traffic_is_told),
 		cmocka_unit_test(hostile_account_files_do_no_harm),
 	};
 

@@ -323,6 +323,42 @@ static size_t info_frame(uint8_t raw[256])
 	return frame(raw, AGENT_OK, &o);
 }
 
+/* The reply to PORTS claims n ports and holds those of port. */
+static int ports_of_fake(uint32_t n, const uint16_t *port, size_t have, size_t *ret_n)
+{
+	uint8_t raw[256];
+	struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 200);
+	struct fake f = {.reply = raw};
+	auto_free uint16_t *got = NULL;
+	int rc;
+
+	wire_put_u32(&o, n);
+	for (size_t i = 0; i < have; i++)
+		wire_put_u16(&o, port[i]);
+	f.len = frame(raw, AGENT_OK, &o);
+	fake_start(&f);
+	rc = agent_ports(f.path, &got, ret_n, NULL);
+	fake_end(&f);
+	return rc;
+}
+
+static void lists_of_ports_that_lie_are_refused(void **state)
+{
+	static const uint16_t port[] = {1, 22, 3000}, twice[] = {7, 7}, down[] = {9, 8};
+	size_t n = 9;
+
+	(void)state;
+	assert_int_equal(ports_of_fake(3, port, 3, &n), 0);
+	assert_int_equal(n, 3);
+	assert_int_equal(ports_of_fake(0, port, 0, &n), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(ports_of_fake(4, port, 3, &n), -1);
+	assert_int_equal(ports_of_fake(2, port, 3, &n), -1);
+	assert_int_equal(ports_of_fake(UINT32_MAX, port, 3, &n), -1);
+	assert_int_equal(ports_of_fake(2, twice, 2, &n), -1);
+	assert_int_equal(ports_of_fake(2, down, 2, &n), -1);
+}
+
 static size_t spawned_frame(uint8_t raw[256])
 {
 	struct wire_out o = wire_out_on(raw + WIRE_FRAME_HEAD, 200);
@@ -559,6 +595,7 @@ int main(void)
 	};
 	const struct CMUnitTest client[] = {
 		cmocka_unit_test(half_a_frame_blocks_nobody),
+		cmocka_unit_test(lists_of_ports_that_lie_are_refused),
 		cmocka_unit_test(a_request_in_single_bytes_is_served),
 		cmocka_unit_test(frames_over_the_limit_are_refused),
 		cmocka_unit_test(a_request_of_a_mebibyte_works),

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "base/clock.h"
-
 const char *toolbox_id(struct http_req *req)
 {
 	return http_param(req, "sandboxId");
@@ -60,7 +58,6 @@ int daytona_toolbox_GetVersion(struct http_req *req, struct err *err)
 int daytona_toolbox_GetSystemMetrics(struct http_req *req, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
-	int64_t now = clock_wall_ms();
 	struct sandbox_metrics m;
 	struct jw w;
 
@@ -78,9 +75,14 @@ int daytona_toolbox_GetSystemMetrics(struct http_req *req, struct err *err)
 	jw_kint(&w, "diskTotal", (int64_t)m.disk_total);
 	jw_kint(&w, "diskUsed", (int64_t)m.disk_used);
 	jw_kint(&w, "diskFree", (int64_t)m.disk_free);
+	jw_kint(&w, "pids", m.s.pids);
+	jw_kint(&w, "networkRxBytes", (int64_t)m.net.rx_bytes);
+	jw_kint(&w, "networkTxBytes", (int64_t)m.net.tx_bytes);
+	jw_kint(&w, "networkRxPackets", (int64_t)m.net.rx_packets);
+	jw_kint(&w, "networkTxPackets", (int64_t)m.net.tx_packets);
 	jw_key(&w, "timestamp");
-	jw_time(&w, now);
-	jw_kint(&w, "timestampUnix", now / 1000);
+	jw_time(&w, m.at_ms);
+	jw_kint(&w, "timestampUnix", m.at_ms / 1000);
 	jw_close(&w, '}');
 	return api_reply(req, 200, &w, err);
 }
