@@ -40,7 +40,7 @@ static int spec_valid(const struct exec_spec *s, struct err *err)
 	return 0;
 }
 
-static int env_build(const struct sandbox_row *row, const struct exec_spec *spec, struct kv *env,
+static int env_build(const struct sandbox_row *row, const struct kv *more, struct kv *env,
 		     struct err *err)
 {
 	const struct {
@@ -58,7 +58,7 @@ static int env_build(const struct sandbox_row *row, const struct exec_spec *spec
 			return -1;
 	if (kv_merge(env, &row->s.env, err) < 0)
 		return -1;
-	return spec->env ? kv_merge(env, spec->env, err) : 0;
+	return more ? kv_merge(env, more, err) : 0;
 }
 
 /* "K=V" strings behind their pointers, in one block. */
@@ -86,6 +86,13 @@ static const char **env_strings(const struct kv *env, struct err *err)
 	return v;
 }
 
+const char **spawn_env(const struct sandbox_row *row, const struct kv *more, struct err *err)
+{
+	auto_kv struct kv env = {0};
+
+	return env_build(row, more, &env, err) < 0 ? NULL : env_strings(&env, err);
+}
+
 static uint32_t spawn_flags(const struct exec_spec *spec, bool want_stdin)
 {
 	return (spec->shell ? SPAWN_SHELL : 0) | (spec->tty ? SPAWN_TTY : 0) |
@@ -99,8 +106,7 @@ static int handle_spawn(struct exec_handle *h, const struct caller *who,
 			const struct sandbox_row *row, const struct exec_spec *spec,
 			bool want_stdin, struct err *err)
 {
-	auto_kv struct kv env = {0};
-	auto_free const char **envv = NULL;
+	auto_free const char **envv = spawn_env(row, spec->env, err);
 	char cwd[AGENT_PATH_MAX], path[108];
 	struct agent_spawn as = {.argv = spec->argv,
 				 .user = spec->user && spec->user[0] ? spec->user : row->s.user,
@@ -108,9 +114,6 @@ static int handle_spawn(struct exec_handle *h, const struct caller *who,
 				 .cols = spec->cols,
 				 .rows = spec->rows};
 
-	if (env_build(row, spec, &env, err) < 0)
-		return -1;
-	envv = env_strings(&env, err);
 	if (!envv || h->core->run->ops->agent_path(h->core->run, row->s.id, path, err) < 0)
 		return -1;
 	if (spec->cwd) {

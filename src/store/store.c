@@ -321,6 +321,12 @@ int store_end(struct conn *c, int rc, struct err *err)
 	return -1;
 }
 
+void store_sync(struct conn *c, bool on)
+{
+	/* Not a prepared statement: this pragma acts while it is compiled. */
+	db_exec(c->db, on ? "PRAGMA synchronous=FULL;" : "PRAGMA synchronous=NORMAL;", NULL);
+}
+
 int store_plans(struct store *s,
 		void (*fn)(void *arg, const char *sql, const char *line, bool scan_meant),
 		void *arg, struct err *err)

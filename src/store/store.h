@@ -10,6 +10,7 @@
 #define CAISSON_STORE_STORE_H
 
 #include "caisson/core.h"
+#include "caisson/process.h"
 
 struct store;
 
@@ -54,6 +55,7 @@ struct sandbox_row {
 	struct sandbox s;
 	char layer[PRIV_LAYER_ID_LEN];
 	int64_t stopped_ms;
+	int64_t starts; /* how often it was started */
 };
 void sandbox_row_done(struct sandbox_row *r);
 #define auto_row auto_call(sandbox_row_done)
@@ -127,6 +129,53 @@ int store_sandbox_parked(struct store *s, const char *snapshot, unsigned *ret_n,
 /* Live sandboxes on a layer. */
 int store_sandbox_on_layer(struct store *s, const char *layer, unsigned *ret_n, struct err *err);
 
+/* ---- what was started in a sandbox (store_process.c) ---- */
+
+struct process_row {
+	char sandbox[ID_LEN];
+	unsigned kind; /* enum process_kind */
+	char id[PROCESS_ID_MAX + 1];
+	char task[ID_LEN]; /* its id in the agent; "" not started yet */
+	int64_t start;	   /* the sandbox_row.starts it belongs to */
+	int64_t created_ms;
+	char *cwd; /* heap; NULL: none given */
+	struct kv env;
+	unsigned cols, rows;
+	bool lazy;
+};
+void process_row_done(struct process_row *r);
+#define auto_process auto_call(process_row_done)
+
+/*
+ * 1 done; 0 when the sandbox is no longer started or was started anew since, or when the id is
+ * taken in this start. was: the task whose row may be replaced; NULL none.
+ */
+int store_process_put(struct store *s, const struct process_row *row, const char *was,
+		      struct err *err);
+int store_process_get(struct store *s, const char *sandbox, unsigned kind, const char *id,
+		      struct process_row *ret, struct err *err);
+/* Of one start. Each of *ret is done with process_row_done, then free(). */
+int store_process_list(struct store *s, const char *sandbox, unsigned kind, int64_t start,
+		       struct process_row **ret, size_t *ret_n, struct err *err);
+/* 1 when the row had this task and is gone. */
+int store_process_drop(struct store *s, const char *sandbox, unsigned kind, const char *id,
+		       const char *task, struct err *err);
+
+struct exec_key_row {
+	char exec_id[ID_LEN];
+	int64_t created_ms;
+	bool same; /* the digest is that of the first call */
+};
+/*
+ * One transaction, synced: remember row under key. 1 done, 0 when the sandbox is not in that
+ * start any more, 2 when the key is known (*ret).
+ */
+int store_exec_key(struct store *s, const struct process_row *row, const char *key,
+		   const uint8_t digest[32], struct exec_key_row *ret, struct err *err);
+/* 1 known, 0 not. */
+int store_exec_key_get(struct store *s, const char *sandbox, const char *key,
+		       const uint8_t digest[32], struct exec_key_row *ret, struct err *err);
+
 /* ---- images, snapshots ---- */
 int store_image_put(struct store *s, struct image *img, struct err *err); /* by name; id filled */
 int store_image_get(struct store *s, const char *name, struct image *ret, struct err *err);
@@ -148,7 +197,10 @@ int store_event_add(struct store *s, const char *sandbox, const char *kind, cons
 /* Rows of a sandbox's events of one kind (NULL: all). */
 int store_event_count(struct store *s, const char *sandbox, const char *kind, unsigned *ret_n,
 		      struct err *err);
-/* Drop idempotency records and events from before their horizon. */
+/* Text of the last event of a kind between two times: 1 found. */
+int store_event_last(struct store *s, const char *sandbox, const char *kind, int64_t from_ms,
+		     int64_t to_ms, char *ret, size_t cap, struct err *err);
+/* Drop idempotency records, ids of processes and events from before their horizon. */
 int store_age(struct store *s, int64_t now_ms, struct err *err);
 
 /* ---- for tests ---- */

@@ -3,8 +3,10 @@
  */
 #include "store/store_int.h"
 
-#define AGE_IDEM_MS  (24ll * 3600 * 1000)
-#define AGE_EVENT_MS (7ll * 24 * 3600 * 1000)
+#define AGE_IDEM_MS	(24ll * 3600 * 1000)
+#define AGE_EVENT_MS	(7ll * 24 * 3600 * 1000)
+#define AGE_EXEC_KEY_MS (7ll * 24 * 3600 * 1000)
+#define AGE_PROCESS_MS	(30ll * 24 * 3600 * 1000)
 
 int store_event_add(struct store *s, const char *sandbox, const char *kind, const char *text,
 		    int64_t now_ms, struct err *err)
@@ -37,6 +39,22 @@ int store_event_count(struct store *s, const char *sandbox, const char *kind, un
 	return rc;
 }
 
+int store_event_last(struct store *s, const char *sandbox, const char *kind, int64_t from_ms,
+		     int64_t to_ms, char *ret, size_t cap, struct err *err)
+{
+	struct conn *c = store_reader(s);
+	sqlite3_stmt *st = c->st[ST_EVENT_LAST];
+	int got;
+
+	bind_text(st, 1, sandbox);
+	bind_text(st, 2, kind);
+	bind_i64(st, 3, from_ms);
+	bind_i64(st, 4, to_ms);
+	got = stmt_text(c, ST_EVENT_LAST, ret, cap, err);
+	store_reader_done(s, c);
+	return got;
+}
+
 int store_age(struct store *s, int64_t now_ms, struct err *err)
 {
 	static const struct {
@@ -45,6 +63,8 @@ int store_age(struct store *s, int64_t now_ms, struct err *err)
 	} table[] = {
 		{ST_IDEM_AGE, AGE_IDEM_MS},
 		{ST_EVENT_AGE, AGE_EVENT_MS},
+		{ST_EXEC_KEY_AGE, AGE_EXEC_KEY_MS},
+		{ST_PROCESS_AGE, AGE_PROCESS_MS},
 	};
 	int rc = 0;
 

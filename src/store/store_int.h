@@ -48,6 +48,8 @@ void store_reader_done(struct store *s, struct conn *c);
 /* Transactions on the writer. store_end commits when rc >= 0, else rolls back; returns rc or -1. */
 int store_begin(struct conn *c, struct err *err);
 int store_end(struct conn *c, int rc, struct err *err);
+/* Outside a transaction: whether commits wait for the disk, to outlive a power cut. */
+void store_sync(struct conn *c, bool on);
 
 int store_fault(sqlite3 *db, struct err *err, const char *what);
 

@@ -97,11 +97,25 @@
 	X(COL_I64, stopped_ms, stopped_ms)                                                         \
 	X(COL_TEXT, s.ip4, ip4)                                                                    \
 	X(COL_TEXT, s.ip6, ip6)                                                                    \
-	X(COL_TEXT, s.workdir, workdir)
+	X(COL_TEXT, s.workdir, workdir)                                                            \
+	X(COL_I64, starts, starts)
 
 #define SANDBOX_COLUMNS(X)                                                                         \
 	SANDBOX_COLUMNS_LIST(X)                                                                    \
 	X(COL_KV, s.env, env)
+
+#define PROCESS_COLUMNS(X)                                                                         \
+	X(COL_TEXT, sandbox, sandbox_id)                                                           \
+	X(COL_UINT, kind, kind)                                                                    \
+	X(COL_TEXT, id, id)                                                                        \
+	X(COL_TEXT, task, task)                                                                    \
+	X(COL_I64, start, start)                                                                   \
+	X(COL_I64, created_ms, created_ms)                                                         \
+	X(COL_HEAP, cwd, cwd)                                                                      \
+	X(COL_KV, env, env)                                                                        \
+	X(COL_UINT, cols, cols)                                                                    \
+	X(COL_UINT, rows, rows)                                                                    \
+	X(COL_BOOL, lazy, lazy)
 
 #define SQL_NAME_(kind, field, column)	", " #column
 #define SQL_PARAM_(kind, field, column) ", ?"
@@ -218,7 +232,8 @@
 	X(ST_SANDBOX_EDGE, 0,                                                                      \
 	  "UPDATE sandbox SET state = ?3, desired = coalesce(?4, desired), error_reason = ?5,"     \
 	  " recoverable = ?6, ip4 = coalesce(?7, ip4), ip6 = coalesce(?8, ip6), updated_ms = ?9,"  \
-	  " stopped_ms = iif(?3 = 4, ?9, stopped_ms) WHERE id = ?1 AND state = ?2")                \
+	  " stopped_ms = iif(?3 = 4, ?9, stopped_ms), starts = starts + (?3 = 2)"                  \
+	  " WHERE id = ?1 AND state = ?2")                                                         \
 	X(ST_SANDBOX_RENAME, 0,                                                                    \
 	  "UPDATE sandbox SET name = 'DESTROYED_' || name || '_' || ?2 WHERE id = ?1")             \
 	X(ST_SANDBOX_LABELS, 0,                                                                    \
@@ -282,6 +297,28 @@
 	  "SELECT count(*) FROM event WHERE sandbox_id = ?1 AND (?2 IS NULL OR kind = ?2)")        \
 	X(ST_EVENT_AGE, 0,                                                                         \
 	  "DELETE FROM event WHERE at_ms < ?1 AND id < (SELECT min(id) FROM event) + 2000")        \
+	X(ST_EVENT_LAST, 0,                                                                        \
+	  "SELECT text FROM event WHERE sandbox_id = ?1 AND kind = ?2 AND at_ms BETWEEN ?3 AND ?4" \
+	  " ORDER BY id DESC LIMIT 1")                                                             \
+	X(ST_PROCESS_PUT, 0,                                                                       \
+	  "INSERT INTO process SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11"                \
+	  " WHERE EXISTS (SELECT 1 FROM sandbox WHERE id = ?1 AND state = 2 AND starts = ?5)"      \
+	  " ON CONFLICT (sandbox_id, kind, id) DO UPDATE SET task = excluded.task,"                \
+	  " start = excluded.start, created_ms = excluded.created_ms, cwd = excluded.cwd,"         \
+	  " env = excluded.env, cols = excluded.cols, rows = excluded.rows, lazy = excluded.lazy"  \
+	  " WHERE process.start <> excluded.start OR process.task = ?12")                          \
+	X(ST_PROCESS_GET, 0,                                                                       \
+	  SQL_GET(PROCESS_COLUMNS, "process WHERE sandbox_id = ?1 AND kind = ?2 AND id = ?3"))     \
+	X(ST_PROCESS_LIST, 0,                                                                      \
+	  SQL_GET(PROCESS_COLUMNS,                                                                 \
+		  "process WHERE sandbox_id = ?1 AND kind = ?2 AND start = ?3 ORDER BY id"))       \
+	X(ST_PROCESS_DROP, 0,                                                                      \
+	  "DELETE FROM process WHERE sandbox_id = ?1 AND kind = ?2 AND id = ?3 AND task = ?4")     \
+	X(ST_PROCESS_AGE, 1, "DELETE FROM process WHERE created_ms < ?1")                          \
+	X(ST_EXEC_KEY_GET, 0,                                                                      \
+	  "SELECT digest, exec_id, created_ms FROM exec_key WHERE sandbox_id = ?1 AND key = ?2")   \
+	X(ST_EXEC_KEY_PUT, 0, "INSERT INTO exec_key VALUES (?1, ?2, ?3, ?4, ?5)")                  \
+	X(ST_EXEC_KEY_AGE, 1, "DELETE FROM exec_key WHERE created_ms < ?1")                        \
 	LIST_ROWS_(X, ORG, LIST_BY_ORG_)                                                           \
 	LIST_ROWS_(X, LABEL, LIST_BY_LABEL_)
 
