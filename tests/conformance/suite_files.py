@@ -1,5 +1,6 @@
 """Files through the Python SDK: streams, search, find, replace, permissions, depth, bulk errors."""
 import asyncio
+import gc
 import io
 import json
 import os
@@ -173,6 +174,16 @@ def errors_of_single_files(sb):
     check("bulk download: a folder is no file", bool(got[2].error), got[2])
 
 
+def client_dropped():
+    """A sandbox goes on to transfer files when the client object it came from is collected."""
+    sb = Daytona().create(CreateSandboxFromSnapshotParams(auto_stop_interval=0))
+    gc.collect()
+    sb.fs.upload_file(b"payload", "/tmp/dropped")
+    equal("dropped client: bytes", sb.fs.download_file("/tmp/dropped"), b"payload")
+    equal("dropped client: stream", b"".join(sb.fs.download_file_stream("/tmp/dropped")), b"payload")
+    sb.delete()
+
+
 async def asynchronous_client():
     async with sdk.AsyncDaytona() as d:
         sb = await d.create(CreateSandboxFromSnapshotParams(auto_stop_interval=0))
@@ -215,6 +226,7 @@ def main():
     for fn in (find, search, replace, depth, permissions, errors_of_single_files):
         section(fn, sb)
     sb.delete()
+    section(client_dropped)
     section(asynchronous_client)
     finish(60)
 
