@@ -40,6 +40,14 @@ struct priv_config {
 	 */
 	pid_t (*spawn_api)(void *arg, int sock, struct err *err);
 	/*
+	 * Instead of spawn_api, for debugging: run the api role on a thread of this process.
+	 * Returns a descriptor (taken) that is readable once it has ended, which ends priv_main
+	 * too. stop_api asks it to end.
+	 */
+	int (*thread_api)(void *thread_arg, int sock, struct err *err);
+	void (*stop_api)(void *thread_arg);
+	void *thread_arg;
+	/*
 	 * Start `caissond net` (caisson/netrole.h): control is its end of a pipe whose end of file
 	 * means that we are gone. NULL: no resolver process (tests).
 	 */

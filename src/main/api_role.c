@@ -2,14 +2,18 @@
  * api_role.c - the unprivileged process that speaks HTTP and keeps the records.
  *
  * As root it only loads settings, the first key and the TLS files and prepares its directory;
- * then it gives root up and opens the store, the runner's socket and the server. It ends on
- * SIGTERM (orderly) and at once when the runner is gone: everything acknowledged is durable.
+ * then it gives root up and opens the store, the runner's socket and the server. It ends when
+ * told to (SIGTERM; orderly) and at once when the runner is gone: everything acknowledged is
+ * durable. With --no-privsep the same runs in a thread of the runner's process (one_process.c),
+ * keeps root, and only its files are made as the api's user.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
@@ -68,10 +72,12 @@ static int api_prepare(struct config *c, struct api_state *s, struct err *err)
 	if (fchownat(data, "api", uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "give %s/api to uid %u", c->data_dir,
 				 uid);
-	umask(077);
 	if (c->no_privsep)
-		return 0;
-	return role_drop(uid, gid, err);
+		return role_thread_files(uid, gid, err);
+	umask(077);
+	if (role_drop(uid, gid, err) < 0)
+		return -1;
+	return role_seccomp_api(err);
 }
 
 static void api_runner_lost(void *arg)
@@ -81,7 +87,7 @@ static void api_runner_lost(void *arg)
 	_exit(3);
 }
 
-static int api_open(struct config *c, struct api_state *s, struct err *err)
+static int api_open(struct config *c, struct api_state *s, int sock, struct err *err)
 {
 	struct core_config cc = {
 		.data_dir = c->data_dir,
@@ -107,7 +113,7 @@ static int api_open(struct config *c, struct api_state *s, struct err *err)
 		return err_wrap(err, "open the records");
 	core_runner_events(s->core, &ev);
 	ev.lost = api_runner_lost;
-	runner = runner_priv_open(ROLE_FD_PRIV, &ev, err);
+	runner = runner_priv_open(sock, &ev, err);
 	if (!runner)
 		return err_wrap(err, "reach the runner");
 	if (core_attach(s->core, runner, err) < 0)
@@ -115,12 +121,12 @@ static int api_open(struct config *c, struct api_state *s, struct err *err)
 	return 0;
 }
 
-static int api_serve(struct config *c, struct api_state *s, struct err *err)
+static int api_serve(struct config *c, struct api_state *s, int listener, struct err *err)
 {
 	static const struct http_dialect *const dialects[] = {&daytona_control, &daytona_toolbox,
 							      &caisson_native};
 	struct http_config hc = {
-		.listen_fd = ROLE_FD_LISTEN,
+		.listen_fd = listener,
 		.dialect = dialects,
 		.ndialects = ARRAY_LEN(dialects),
 		.app = s->core,
@@ -148,35 +154,46 @@ static void api_raise_nofile(void)
 	}
 }
 
-int role_api(struct config *c)
+int role_api_run(struct config *c, int sock, int listener, int stop)
 {
+	struct pollfd told = {.fd = stop, .events = POLLIN};
 	struct api_state s = {0};
 	struct err err = {0};
+
+	api_raise_nofile();
+	if (api_prepare(c, &s, &err) < 0 || api_open(c, &s, sock, &err) < 0 ||
+	    api_serve(c, &s, listener, &err) < 0) {
+		log_error("api process: %s", err.msg);
+		runner_priv_ready(sock, err.msg);
+		return 1;
+	}
+	log_info("api process serves");
+	runner_priv_ready(sock, "");
+	while (poll(&told, 1, -1) <= 0)
+		;
+	log_info("api process stops");
+	http_stop(s.http, API_STOP_GRACE_MS);
+	core_close(s.core);
+	free(s.tls_cert);
+	free(s.tls_key);
+	return 0;
+}
+
+int role_api(struct config *c)
+{
 	sigset_t set;
-	int sig = 0;
+	int stop;
 
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	api_raise_nofile();
-	if (!c->no_privsep)
-		sys_close_range(ROLE_FD_LISTEN + 1, ~0U, 0);
-	if (api_prepare(c, &s, &err) < 0 || (!c->no_privsep && role_seccomp_api(&err) < 0) ||
-	    api_open(c, &s, &err) < 0 || api_serve(c, &s, &err) < 0) {
-		log_error("api process: %s", err.msg);
-		runner_priv_ready(ROLE_FD_PRIV, err.msg);
+	sys_close_range(ROLE_FD_LISTEN + 1, ~0U, 0);
+	stop = signalfd(-1, &set, SFD_CLOEXEC);
+	if (stop < 0) {
+		log_error("api process: make its signalfd: %s", strerror(errno));
 		return 1;
 	}
-	log_info("api process serves");
-	runner_priv_ready(ROLE_FD_PRIV, "");
-	while (sigwait(&set, &sig) != 0)
-		;
-	log_info("api process stops (signal %d)", sig);
-	http_stop(s.http, API_STOP_GRACE_MS);
-	core_close(s.core);
-	free(s.tls_cert);
-	free(s.tls_key);
-	return 0;
+	return role_api_run(c, ROLE_FD_PRIV, ROLE_FD_LISTEN, stop);
 }

@@ -95,7 +95,8 @@ static const struct config_row config_rows[] = {
 	{"init-path", CFG_PATH, AT(init_path), NULL, 0, 0, NULL,
 	 "The caisson-init program; unset: beside caissond, else in its libexec folder."},
 	{"no-privsep", CFG_BOOL, AT(no_privsep), "false", 0, 0, NULL,
-	 "The api process keeps root and may be traced; for debugging only."},
+	 "The api role runs as root on threads of the runner's process, for a debugger: its own "
+	 "user, its seccomp filter and its restarts are off."},
 };
 
 static const struct {

@@ -277,6 +277,7 @@ static int daemon_run(struct daemon *d, struct err *err)
 		.spawn_net = daemon_spawn_net,
 		.arg = d,
 	};
+	struct one_process one = {.config = c};
 	uid_t uid;
 
 	if (daemon_files(c, err) < 0 || role_ids(c, &uid, &pc.api_gid, err) < 0 ||
@@ -287,6 +288,12 @@ static int daemon_run(struct daemon *d, struct err *err)
 	if (d->listen_fd < 0)
 		return -1;
 	listen_say(d->listen_fd);
+	if (c->no_privsep) {
+		one.listener = d->listen_fd;
+		pc.thread_api = one_start;
+		pc.stop_api = one_stop;
+		pc.thread_arg = &one;
+	}
 	return priv_main(&pc);
 }
 

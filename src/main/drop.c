@@ -14,7 +14,9 @@
 #include <seccomp.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "main/roles.h"
 
@@ -50,6 +52,19 @@ int role_drop(uid_t uid, gid_t gid, struct err *err)
 		return err_errno(err, ERR_INTERNAL, errno, "set no_new_privs");
 	if (setuid(0) == 0)
 		return err_set(err, ERR_INTERNAL, "root could be taken back");
+	return 0;
+}
+
+int role_thread_files(uid_t uid, gid_t gid, struct err *err)
+{
+	/* The file mask is otherwise one for all threads, and the runner relies on its own. */
+	if (unshare(CLONE_FS) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "give the api thread its own file mask");
+	umask(077);
+	setfsgid(gid);
+	setfsuid(uid);
+	if (setfsuid((uid_t)-1) != (int)uid)
+		return err_set(err, ERR_INTERNAL, "take the file ids of uid %u", uid);
 	return 0;
 }
 

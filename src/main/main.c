@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 		config_done(&c);
 		return 0;
 	}
-	main_log(&c, *role ? role : "runner");
+	main_log(&c, *role ? role : c.no_privsep ? "caissond" : "runner");
 	if (strcmp(role, "check") == 0) {
 		rc = role_check(&c);
 	} else if (strcmp(role, "api") == 0) {

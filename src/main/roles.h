@@ -22,6 +22,24 @@ enum role_fd {
 
 int role_daemon(struct config *c, int argc, char **argv);
 int role_api(struct config *c);
+/*
+ * The api role over these descriptors (all taken), in this process, until stop is readable. Its
+ * exit code. role_api is this in a process of its own.
+ */
+int role_api_run(struct config *c, int sock, int listener, int stop);
+/*
+ * --no-privsep (one_process.c): the api role on a thread of the runner's process. one_start is
+ * struct priv_config's thread_api, arg a struct one_process; one_stop its stop_api.
+ */
+struct one_process {
+	struct config *config;
+	int listener;  /* borrowed */
+	int stop, end; /* eventfds: told to stop; has ended */
+	int sock;
+	int code;
+};
+int one_start(void *arg, int sock, struct err *err);
+void one_stop(void *arg);
 int role_net(struct config *c); /* descriptors of caisson/netrole.h */
 int role_check(struct config *c);
 void role_doctor_config(const struct config *c, struct doctor_config *ret);
@@ -34,6 +52,8 @@ void listen_say(int fd);
 int role_ids(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *err);
 /* Give root up for good: groups, ids, capabilities, no_new_privs. */
 int role_drop(uid_t uid, gid_t gid, struct err *err);
+/* --no-privsep: what this thread and its children make belongs to the api's user, as it would. */
+int role_thread_files(uid_t uid, gid_t gid, struct err *err);
 /* Refuse what the api process never does: new programs, mounts, namespaces, tracing. */
 int role_seccomp_api(struct err *err);
 

@@ -52,11 +52,16 @@ static void role_plan(struct role *r)
 	r->pause_ms = r->pause_ms ? MIN(2 * r->pause_ms, PRIV_RESTART_MAX) : PRIV_RESTART_MS;
 }
 
+static bool role_is_thread(const struct role *r)
+{
+	return r->pid == getpid();
+}
+
 static void role_reap(const struct priv *p, struct role *r)
 {
 	int status = 0;
 
-	if (r->pid > 0 && waitpid(r->pid, &status, 0) == r->pid)
+	if (r->pid > 0 && !role_is_thread(r) && waitpid(r->pid, &status, 0) == r->pid)
 		log_at(p->stopping ? LOG_INFO : LOG_WARN, "role %s (pid %d) ended with %s %d",
 		       r->name, r->pid, WIFSIGNALED(status) ? "signal" : "code",
 		       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
@@ -67,29 +72,62 @@ static void role_reap(const struct priv *p, struct role *r)
 	role_plan(r);
 }
 
+/* The api's thread counts as a role whose process is ours. */
+static int api_thread(struct priv *p, int sock, struct err *err)
+{
+	int end = p->cfg->thread_api(p->cfg->thread_arg, sock, err);
+
+	if (end < 0)
+		return -1;
+	p->api.pid = getpid();
+	p->api.pidfd = end;
+	p->api.started_ms = clock_mono_ms();
+	p->api.next_ms = 0;
+	return priv_watch(p, end, EPOLLIN, SRC_API_PID, 0, err);
+}
+
+static void api_tell(struct priv *p, int sig)
+{
+	if (role_is_thread(&p->api)) {
+		p->cfg->stop_api(p->cfg->thread_arg);
+		/* What was to be killed can't be asked; without it there is nothing to go on for.
+		 */
+		p->given_up = p->given_up || sig == SIGKILL;
+	} else if (p->api.pidfd >= 0) {
+		sys_pidfd_send_signal(p->api.pidfd, sig);
+	}
+}
+
+static int api_spawn(struct priv *p, int sock, struct err *err)
+{
+	pid_t pid;
+
+	if (p->cfg->thread_api)
+		return api_thread(p, sock, err);
+	pid = p->cfg->spawn_api(p->cfg->arg, sock, err);
+	return pid < 0 ? -1 : role_born(p, &p->api, pid, SRC_API_PID, err);
+}
+
 static int api_start(struct priv *p, struct err *err)
 {
-	int pair[2], size = LOOP_SNDBUF;
-	pid_t pid;
+	int pair[2], size = LOOP_SNDBUF, rc;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, ERR_NOMEM, errno, "make the api's socket");
 	for (int i = 0; i < 2; i++)
 		setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	pid = p->cfg->spawn_api(p->cfg->arg, pair[1], err);
-	close(pair[1]);
-	if (pid < 0) {
-		close(pair[0]);
-		return -1;
-	}
 	pthread_mutex_lock(&p->send);
 	p->sock = pair[0];
 	p->peer++;
 	p->api_ready = false;
 	p->api_why[0] = '\0';
 	pthread_mutex_unlock(&p->send);
-	if (role_born(p, &p->api, pid, SRC_API_PID, err) < 0)
+	rc = api_spawn(p, pair[1], err);
+	close(pair[1]);
+	if (rc < 0) {
+		peer_drop(p);
 		return -1;
+	}
 	return priv_watch(p, p->sock, EPOLLIN, SRC_API_SOCK, 0, err);
 }
 
@@ -150,9 +188,12 @@ static int64_t loop_deadline(const struct priv *p)
  */
 static void api_ended(struct priv *p)
 {
+	bool thread = role_is_thread(&p->api);
+
 	role_reap(p, &p->api);
 	p->api_failed = p->api_ready || p->stopping ? 0 : p->api_failed + 1;
 	p->api_ready = false;
+	p->given_up = thread && !p->stopping;
 	if (p->api_failed < PRIV_API_TRIES)
 		return;
 	log_error("the api process could not start %u times in a row, ending; sandboxes live on: "
@@ -165,8 +206,7 @@ static void api_kill(struct priv *p, const char *why)
 {
 	log_error("the api process is ended: %s", why);
 	peer_drop(p);
-	if (p->api.pidfd >= 0)
-		sys_pidfd_send_signal(p->api.pidfd, SIGKILL);
+	api_tell(p, SIGKILL);
 }
 
 static void api_readable(struct priv *p, uint8_t *buf)
@@ -233,8 +273,7 @@ static void loop_stop(struct priv *p, int sig)
 		 p->cfg->destroy_on_exit ? "end" : "live on");
 	p->stopping = true;
 	p->stop_ms = clock_mono_ms() + PRIV_STOP_MS;
-	if (p->api.pidfd >= 0)
-		sys_pidfd_send_signal(p->api.pidfd, SIGTERM);
+	api_tell(p, SIGTERM);
 }
 
 static void signals_readable(struct priv *p)
@@ -280,7 +319,7 @@ static bool loop_over(struct priv *p)
 	if (!p->stopping)
 		return false;
 	if (p->api.pid && clock_left_ms(p->stop_ms) == 0)
-		sys_pidfd_send_signal(p->api.pidfd, SIGKILL);
+		api_tell(p, SIGKILL);
 	return !p->api.pid || clock_left_ms(p->stop_ms) == 0;
 }
 
@@ -302,7 +341,7 @@ int priv_loop(struct priv *p)
 			return 1;
 	}
 	peer_drop(p);
-	if (p->api.pid)
+	if (p->api.pid && !role_is_thread(&p->api))
 		role_reap(p, &p->api);
 	if (p->net_control >= 0)
 		close(p->net_control);
