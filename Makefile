@@ -29,7 +29,7 @@ DAEMON_SRC := $(foreach d,$(DAEMON_DIRS),$(wildcard src/$(d)/*.c))
 MAIN_SRC := $(wildcard src/main/*.c)
 CLI_SRC := $(wildcard src/cli/*.c) $(wildcard src/base/*.c) $(wildcard src/wire/*.c)
 INIT_SRC := $(wildcard src/init/*.c) $(wildcard src/wire/*.c) \
-	$(addprefix src/base/,err.c buf.c clock.c fd.c id.c path.c sys.c)
+	$(addprefix src/base/,err.c buf.c clock.c fd.c glob.c id.c path.c sys.c)
 
 obj = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
 GEN_SRC := $(BUILD)/gen/routes.c $(BUILD)/gen/migrations.c

@@ -86,6 +86,65 @@ int agent_remove(const char *path, const char *user, const char *file, bool recu
 int agent_setattr(const char *path, const char *user, const char *file, const mode_t *mode,
 		  const char *owner, const char *group, struct err *err);
 
+/*
+ * Lines that hold pattern, in the file or below the directory; binary files are left out. fn as
+ * for agent_list. *ret_more: the ceiling of max, of time or of depth was hit.
+ */
+struct agent_match {
+	const char *path, *text; /* text without its newline, any bytes but NUL */
+	uint32_t line;		 /* from 1 */
+	bool cut;		 /* text is not the whole line */
+};
+typedef int (*agent_match_fn)(void *arg, const struct agent_match *m, struct err *err);
+int agent_find(const char *path, const char *user, const char *file, const char *pattern,
+	       uint32_t max, int client, agent_match_fn fn, void *arg, bool *ret_more,
+	       struct err *err);
+/* Paths below the directory whose last name fits the shell pattern. */
+typedef int (*agent_name_fn)(void *arg, const char *file, struct err *err);
+int agent_search(const char *path, const char *user, const char *dir, const char *pattern,
+		 uint32_t max, int client, agent_name_fn fn, void *arg, bool *ret_more,
+		 struct err *err);
+
+/*
+ * A file being written: nobody sees it until agent_put_commit, and agent_put_done before that
+ * leaves nothing behind. fd is regular, empty, open for reading and writing.
+ */
+struct agent_put {
+	int conn, fd;
+	bool existed; /* there is a file to be replaced */
+};
+#define AGENT_PUT_INIT                                                                             \
+	{                                                                                          \
+		.conn = -1, .fd = -1                                                               \
+	}
+/* flags: enum agent_put_flag; mode: of a new file. */
+int agent_put(const char *path, const char *user, const char *file, uint32_t flags, mode_t mode,
+	      struct agent_put *ret, struct err *err);
+/*
+ * mtime_ns NULL: now. *ret_atomic false: the file could not be replaced and was written in place.
+ * Ends p in any case.
+ */
+int agent_put_commit(struct agent_put *p, const int64_t *mtime_ns, bool *ret_atomic,
+		     struct err *err);
+void agent_put_done(struct agent_put *p);
+/* A symlink to the text target, or a hard link to the file target; replaces a file at name. */
+int agent_link(const char *path, const char *user, const char *target, const char *name, bool hard,
+	       struct err *err);
+
+struct agent_event {
+	uint8_t kind; /* enum agent_event_kind */
+	bool dir;
+	const char *path, *from; /* from: "" unless kind is CREATE by a rename seen */
+};
+typedef int (*agent_event_fn)(void *arg, const struct agent_event *e, struct err *err);
+/* Returns a descriptor to wait for and to close: events below the place, from now on. */
+int agent_watch(const char *path, const char *user, const char *file, bool recursive,
+		struct err *err);
+/* Give fn what came by the deadline: 1 something did, 0 nothing, -1; *ret_over: the place is gone
+ * and nothing more will come. */
+int agent_watch_next(int watch, int client, int64_t deadline_ms, agent_event_fn fn, void *arg,
+		     bool *ret_over, struct err *err);
+
 struct agent_user {
 	uint32_t uid, gid;
 	char name[AGENT_USER_MAX], home[AGENT_PATH_MAX], shell[AGENT_PATH_MAX];

@@ -44,6 +44,8 @@ void conn_free(struct init *in, struct conn *c)
 		tree_kill(&c->exec);
 		tree_retire(&c->exec);
 	}
+	if (c->put)
+		job_drop(in, c->put);
 	if (c->exec.master >= 0)
 		close(c->exec.master);
 	if (c->fd >= 0)

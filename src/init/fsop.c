@@ -5,7 +5,7 @@
  * to the descriptor or to a name below it. Nothing here opens a FIFO, socket or device to read or
  * write it (B5).
  */
-#include "init/init.h"
+#include "init/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +120,7 @@ static int open_flags(const struct agent_req *r, int *ret, struct err *err)
 	return 0;
 }
 
-static int kind_check(const struct stat *st, const char *path, struct err *err)
+int kind_check(const struct stat *st, const char *path, struct err *err)
 {
 	if (S_ISDIR(st->st_mode))
 		return err_errno(err, ERR_CONFLICT, EISDIR, "open %s", path);
@@ -134,7 +134,7 @@ static int kind_check(const struct stat *st, const char *path, struct err *err)
  * (B10) without touching its mode: the very inode that was checked is opened again with our own
  * rights. O_TRUNC and the like keep their meaning.
  */
-static int open_as_owner(const struct user *u, int path_fd, const struct stat *st, int flags)
+int open_as_owner(const struct user *u, int path_fd, const struct stat *st, int flags)
 {
 	char name[40];
 	int fd;
@@ -173,17 +173,17 @@ static int open_existing(struct job *j, const struct user *u, int path_fd, int f
 	return fd;
 }
 
-static int open_parents(struct job *j, struct err *err)
+int open_parents(const char *path, struct err *err)
 {
 	char dir[PATH_MAX];
-	size_t n = strlen(j->req.path);
+	size_t n = strlen(path);
 	int fd;
 
-	while (n && j->req.path[n - 1] != '/')
+	while (n && path[n - 1] != '/')
 		n--;
 	if (n <= 1 || n >= sizeof(dir))
 		return 0;
-	memcpy(dir, j->req.path, n);
+	memcpy(dir, path, n);
 	dir[n] = '\0';
 	fd = path_mkdirs_in(AT_FDCWD, dir, 0755, err);
 	if (fd < 0)
@@ -204,7 +204,7 @@ static int fsop_open(struct job *j, const struct user *u, struct err *err)
 	path_fd = path_open_in(AT_FDCWD, j->req.path, O_PATH, 0, err);
 	if (path_fd < 0 && (err->errnum != ENOENT || !(flags & O_CREAT)))
 		return -1;
-	if (path_fd < 0 && j->req.flags & AGENT_OPEN_PARENTS && open_parents(j, err) < 0)
+	if (path_fd < 0 && j->req.flags & AGENT_OPEN_PARENTS && open_parents(j->req.path, err) < 0)
 		return -1;
 	fd = path_fd >= 0 ? open_existing(j, u, path_fd, flags, err)
 			  : path_open_in(AT_FDCWD, j->req.path, flags, j->req.mode & 0777, err);
@@ -315,6 +315,36 @@ static int fsop_statfs(struct job *j, const struct user *u, struct err *err)
 	return job_send(j, AGENT_OK, &o, NULL, 0, err);
 }
 
+static int link_make(struct job *j, int dir, const char *name, int file)
+{
+	char from[40];
+
+	if (!j->req.hard)
+		return symlinkat(j->req.path, dir, name);
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", file);
+	return linkat(AT_FDCWD, from, dir, name, AT_SYMLINK_FOLLOW);
+}
+
+/* What has the name already makes room unless it is a directory, as with ln -f. */
+static int fsop_link(struct job *j, const struct user *u, struct err *err)
+{
+	char name[NAME_MAX + 1];
+	auto_close int dir = path_open_parent(AT_FDCWD, j->req.to, name, err);
+	auto_close int file = -1;
+
+	(void)u;
+	if (dir < 0)
+		return -1;
+	file = j->req.hard ? path_open_in(AT_FDCWD, j->req.path, O_PATH | O_NOFOLLOW, 0, err) : -1;
+	if (j->req.hard && file < 0)
+		return -1;
+	if (link_make(j, dir, name, file) == 0)
+		return reply_ok(j, err);
+	if (errno == EEXIST && unlinkat(dir, name, 0) == 0 && link_make(j, dir, name, file) == 0)
+		return reply_ok(j, err);
+	return err_errno(err, err_code_of_errno(errno), errno, "link %s", j->req.to);
+}
+
 static int fsop_list(struct job *j, const struct user *u, struct err *err)
 {
 	(void)u;
@@ -333,6 +363,18 @@ static int fsop_traffic(struct job *j, const struct user *u, struct err *err)
 	return traffic_run(j, err);
 }
 
+static int fsop_find(struct job *j, const struct user *u, struct err *err)
+{
+	(void)u;
+	return j->req.verb == AGENT_FIND ? find_run(j, err) : search_run(j, err);
+}
+
+static int fsop_watch(struct job *j, const struct user *u, struct err *err)
+{
+	(void)u;
+	return watch_run(j, err);
+}
+
 int fsop_run(struct job *j, struct err *err)
 {
 	static const struct {
@@ -344,11 +386,18 @@ int fsop_run(struct job *j, struct err *err)
 		{AGENT_RENAME, fsop_rename},   {AGENT_REMOVE, fsop_remove},
 		{AGENT_SETATTR, fsop_setattr}, {AGENT_STATFS, fsop_statfs},
 		{AGENT_PORTS, fsop_ports},     {AGENT_TRAFFIC, fsop_traffic},
+		{AGENT_FIND, fsop_find},       {AGENT_SEARCH, fsop_find},
+		{AGENT_PUT, put_run},	       {AGENT_COMMIT, put_commit},
+		{AGENT_WATCH, fsop_watch},     {AGENT_LINK, fsop_link},
 	};
 	struct user u;
 	int rc = -1;
 
-	if (user_find(j->req.user, &u, err) < 0 || user_enter(&u, err) < 0)
+	if (j->put)
+		u = j->put->user; /* as it was at PUT */
+	else if (user_find(j->req.user, &u, err) < 0)
+		return -1;
+	if (user_enter(&u, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].verb == j->req.verb)

@@ -6,6 +6,7 @@
  * owns every struct conn; a worker gets the descriptor of one and a copy of its request.
  *
  *   conn:  REQUEST --file verb--> JOB ------------------------------------> free
+ *          REQUEST --PUT--------> JOB --> PUT --COMMIT--> JOB ------------> free
  *          REQUEST --SPAWN------> EXEC --exit--> (DRAIN) -----------------> free
  *          REQUEST --TERM-------> TERM --all gone or grace over-----------> free
  *          REQUEST --other, fault: reply--> (DRAIN while it does not fit)-> free
@@ -35,6 +36,7 @@
 /* ---- ceilings and deadlines ---- */
 #define INIT_CONNS_MAX	   512
 #define INIT_WORKERS_MAX   8
+#define INIT_SEARCHES_MAX  4
 #define INIT_WORKER_STACK  (512u << 10) /* address space; pages are paid when touched */
 #define INIT_WORKER_IDLE_S 2
 #define INIT_REQUEST_MS	   5000	 /* from accept to a whole request */
@@ -69,7 +71,9 @@ int user_enter(const struct user *u, struct err *err);
 void user_leave(void);
 
 /* ---- conn.c, loop.c ---- */
-enum conn_state { CONN_FREE, CONN_REQUEST, CONN_JOB, CONN_EXEC, CONN_TERM, CONN_DRAIN };
+enum conn_state { CONN_FREE, CONN_REQUEST, CONN_JOB, CONN_PUT, CONN_EXEC, CONN_TERM, CONN_DRAIN };
+
+struct put; /* a file being written: put.c */
 
 struct exec {
 	pid_t pid;
@@ -87,6 +91,7 @@ struct conn {
 	int64_t deadline_ms; /* 0: none */
 	int64_t term_end_ms; /* CONN_TERM: end of the grace */
 	struct exec exec;
+	struct put *put; /* CONN_PUT */
 };
 
 struct init {
@@ -176,6 +181,7 @@ struct job {
 	uint32_t conn; /* index */
 	int fd;
 	struct agent_req req;
+	struct put *put; /* of a COMMIT; set by a PUT that succeeded, whose conn lives on */
 	uint8_t payload[];
 };
 /* Takes the request over. -1 when no worker could be had. */
@@ -183,6 +189,7 @@ int job_start(struct init *in, struct conn *c, uint16_t verb, const void *payloa
 	      struct err *err);
 void job_collect(struct init *in);
 bool job_verb(uint16_t verb);
+void job_drop(struct init *in, struct put *put); /* put_free, not on this thread */
 /* For the verbs: send a frame on the job's connection, waiting for a slow reader. */
 int job_send(struct job *j, uint16_t type, const struct wire_out *o, const int *fds, size_t nfds,
 	     struct err *err);

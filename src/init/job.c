@@ -7,9 +7,10 @@
  * connection's descriptor; the loop keeps the slot until the job is collected, so the number of
  * jobs has the ceiling of the connections.
  */
-#include "init/init.h"
+#include "init/files.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,13 +26,29 @@ static struct pool {
 	pthread_cond_t more;
 	struct job *first, *last, *done;
 	size_t workers, idle;
+	size_t searches; /* workers that run one */
+	size_t watches;	 /* threads of their own */
 	int wake;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 bool job_verb(uint16_t verb)
 {
 	return (verb >= AGENT_STAT && verb <= AGENT_SETATTR) || verb == AGENT_STATFS ||
-	       verb == AGENT_PORTS || verb == AGENT_TRAFFIC;
+	       verb == AGENT_PORTS || verb == AGENT_TRAFFIC ||
+	       (verb >= AGENT_FIND && verb <= AGENT_LINK && verb != AGENT_COMMIT);
+}
+
+/* They may take a minute each; others must not wait for them. */
+static bool job_is_search(const struct job *j)
+{
+	return j->req.verb == AGENT_FIND || j->req.verb == AGENT_SEARCH;
+}
+
+bool job_gone(const struct job *j)
+{
+	struct pollfd p = {.fd = j->fd, .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 int job_send(struct job *j, uint16_t type, const struct wire_out *o, const int *fds, size_t nfds,
@@ -68,13 +85,40 @@ static void job_run(struct job *j)
 	struct wire_out o = wire_out_on(raw, sizeof(raw));
 	struct err err = {.code = ERR_NONE};
 
+	if (j->fd < 0) {
+		put_free(TAKE_PTR(j->put));
+		return;
+	}
 	if (fsop_run(j, &err) < 0) {
 		err_tag_file(&err);
 		reply_err(&o, &err);
 		job_send(j, AGENT_ERR, &o, NULL, 0, NULL);
+	} else if (j->req.verb == AGENT_PUT) {
+		return; /* COMMIT or the hang-up comes to the loop */
 	}
+	put_free(TAKE_PTR(j->put));
 	/* The daemon sees the end before the slot is free: it may come back at once. */
 	close(j->fd);
+	j->fd = -1;
+}
+
+/* The first that may run now leaves the queue. */
+static struct job *queue_take(void)
+{
+	struct job **at = &pool.first, *prev = NULL, *j;
+
+	while (*at && pool.searches >= INIT_SEARCHES_MAX && job_is_search(*at)) {
+		prev = *at;
+		at = &prev->next;
+	}
+	j = *at;
+	if (!j)
+		return NULL;
+	*at = j->next;
+	if (pool.last == j)
+		pool.last = prev;
+	pool.searches += job_is_search(j);
+	return j;
 }
 
 static struct job *job_next(void)
@@ -85,17 +129,33 @@ static struct job *job_next(void)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += INIT_WORKER_IDLE_S;
 	pool.idle++;
-	while (!pool.first)
+	while (!(j = queue_take()))
 		if (pthread_cond_timedwait(&pool.more, &pool.lock, &until) == ETIMEDOUT)
 			break;
 	pool.idle--;
-	j = pool.first;
-	if (j) {
-		pool.first = j->next;
-		if (!pool.first)
-			pool.last = NULL;
-	}
-	return j;
+	return j ? j : queue_take();
+}
+
+/* Called with the lock held. */
+static void job_finish(struct job *j)
+{
+	uint64_t one = 1;
+
+	j->next = pool.done;
+	pool.done = j;
+	(void)!write(pool.wake, &one, sizeof(one));
+}
+
+static void *watch_main(void *arg)
+{
+	struct job *j = arg;
+
+	job_run(j);
+	pthread_mutex_lock(&pool.lock);
+	pool.watches--;
+	job_finish(j);
+	pthread_mutex_unlock(&pool.lock);
+	return NULL;
 }
 
 static void *worker_main(void *arg)
@@ -105,22 +165,19 @@ static void *worker_main(void *arg)
 	(void)arg;
 	pthread_mutex_lock(&pool.lock);
 	while ((j = job_next())) {
-		uint64_t one = 1;
-
 		pthread_mutex_unlock(&pool.lock);
 		job_run(j);
 		pthread_mutex_lock(&pool.lock);
-		j->next = pool.done;
-		pool.done = j;
-		(void)!write(pool.wake, &one, sizeof(one));
+		/* Then this worker is the one that takes a search that waited. */
+		pool.searches -= job_is_search(j);
+		job_finish(j);
 	}
 	pool.workers--;
 	pthread_mutex_unlock(&pool.lock);
 	return NULL;
 }
 
-/* Called with the lock held. */
-static int worker_add(void)
+static int thread_add(void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -129,12 +186,30 @@ static int worker_add(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, INIT_WORKER_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	rc = pthread_create(&thread, &attr, worker_main, NULL);
+	rc = pthread_create(&thread, &attr, run, arg);
 	pthread_attr_destroy(&attr);
-	if (rc)
+	return rc ? -1 : 0;
+}
+
+/* Called with the lock held. */
+static int worker_add(void)
+{
+	if (thread_add(worker_main, NULL) < 0)
 		return -1;
 	pool.workers++;
 	return 0;
+}
+
+static int watch_start(struct job *j)
+{
+	int rc = -1;
+
+	pthread_mutex_lock(&pool.lock);
+	if (pool.watches < WATCH_MAX)
+		rc = thread_add(watch_main, j);
+	pool.watches += rc == 0;
+	pthread_mutex_unlock(&pool.lock);
+	return rc;
 }
 
 static int job_queue(struct job *j)
@@ -197,15 +272,48 @@ int job_start(struct init *in, struct conn *c, uint16_t verb, const void *payloa
 	if (c->events)
 		epoll_ctl(in->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	c->events = 0;
-	if (job_queue(j) < 0) {
+	j->put = c->put;
+	if (verb == AGENT_WATCH ? watch_start(j) < 0 : job_queue(j) < 0) {
 		job_free(j);
+		if (verb == AGENT_WATCH)
+			return err_set(err, ERR_LIMIT, "watches: at most %d in one sandbox",
+				       WATCH_MAX);
 		return err_set(err, ERR_LIMIT,
 			       "processes: none left for a file operation, end some or raise it");
 	}
 	c->state = CONN_JOB;
 	c->fd = -1;
+	c->put = NULL;
 	c->deadline_ms = 0;
 	return 0;
+}
+
+void job_drop(struct init *in, struct put *put)
+{
+	struct job *j = malloc(sizeof(*j));
+
+	if (!j || pool_wake(in, NULL) < 0) {
+		free(j);
+		put_free(put);
+		return;
+	}
+	*j = (struct job){.conn = UINT32_MAX, .fd = -1, .put = put};
+	if (job_queue(j) < 0) {
+		put_free(put);
+		job_free(j);
+	}
+}
+
+/* The connection of a PUT goes on; what came on it meanwhile is read as any other. */
+static void job_return(struct init *in, struct job *j)
+{
+	struct conn *c = &in->conn[j->conn];
+
+	c->fd = j->fd;
+	c->put = j->put;
+	c->state = CONN_PUT;
+	c->events = EPOLLIN;
+	loop_watch(in, c->fd, conn_tag(in, c), EPOLLIN, true);
 }
 
 void job_collect(struct init *in)
@@ -220,7 +328,10 @@ void job_collect(struct init *in)
 	pthread_mutex_unlock(&pool.lock);
 	for (; j; j = next) {
 		next = j->next;
-		conn_free(in, &in->conn[j->conn]);
+		if (j->put)
+			job_return(in, j);
+		else if (j->conn != UINT32_MAX)
+			conn_free(in, &in->conn[j->conn]);
 		job_free(j);
 	}
 }

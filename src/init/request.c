@@ -145,7 +145,8 @@ void request_run(struct init *in, struct conn *c, uint16_t verb, void *payload, 
 	struct agent_req r;
 	struct err err;
 
-	if (c->state == CONN_REQUEST && job_verb(verb)) {
+	if ((c->state == CONN_REQUEST && job_verb(verb)) ||
+	    (c->state == CONN_PUT && verb == AGENT_COMMIT)) {
 		if (job_start(in, c, verb, payload, len, &err) < 0)
 			conn_fail(in, c, &err);
 		return;

@@ -31,12 +31,13 @@
  *             text below a directory or in a file
  *   SEARCH   {str user, str path, str pattern, u32 max}     NAMES {u32 n, str path…}*, OK {u8 more}
  *             shell glob on base names
- *   PUT      {str user, str path, u32 flags, u32 mode}      OK {info} + 1 fd: an empty file to
- *             info: what is there, type 0 when nothing is    write, nobody sees it yet
+ *   PUT      {str user, str path, u32 flags, u32 mode}      OK {u8 existed} + 1 fd: an empty file
+ *                                                            to write that nobody sees yet
  *     COMMIT {u8 has_mtime, u64 mtime_ns} on the same        OK {u8 atomic, u64 size}
  *     connection: it takes the place of the file. Hang-up before: nothing has happened.
  *   WATCH    {str user, str path, u8 recursive}             OK {} once it stands, then
- *             until hang-up                                  EVENTS {u32 n, event…}*
+ *             until hang-up                                  EVENTS {u32 n, event…}*, and OK {}
+ *                                                            when the place itself is gone
  *   LINK     {str user, str path, str to, u8 hard}          OK {}   to is the new name; path its
  *                                                            text, or the file when hard
  *   USER     {str user}                                     OK {u32 uid, u32 gid, str name,

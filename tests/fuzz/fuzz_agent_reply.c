@@ -27,6 +27,34 @@ static void infos_read(const struct agent_reply *r)
 	}
 }
 
+static int event_look(void *arg, const struct agent_event *e, struct err *err)
+{
+	size_t *left = arg;
+	size_t n = strlen(e->path) + strlen(e->from);
+
+	(void)err;
+	if (n > *left)
+		abort();
+	return 0;
+}
+
+/* The same bytes as the events of a watch. */
+static void events_read(const uint8_t *data, size_t size)
+{
+	bool over = false;
+	int sp[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sp) < 0)
+		abort();
+	if (size && send(sp[0], data, size, 0) != (ssize_t)size)
+		abort();
+	close(sp[0]);
+	while (!over && agent_watch_next(sp[1], -1, clock_mono_ms() + 1000, event_look, &size,
+					 &over, NULL) > 0)
+		continue;
+	close(sp[1]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct agent_proc p = AGENT_PROC_INIT;
@@ -45,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p.conn = sp[1];
 	if (size && data[0] & 1)
 		agent_proc_exit(&p, &e, &err);
+	events_read(data, size);
 	while (agent_call_recv(sp[1], &r, clock_mono_ms() + 1000, &err) == 0) {
 		infos_read(&r);
 		agent_reply_done(&r);
