@@ -268,6 +268,30 @@ struct core_event {
 	enum sandbox_state old_state;
 	const char *text; /* oom: "limit 1073741824, peak …, victim python3 (pid 17)" */
 };
+
+/*
+ * What happened to a sandbox, oldest first: each state it came into with the reason, if any, and
+ * each memory exhaustion. The newest 500 are kept, for 7 days, until the sandbox is gone.
+ */
+#define HISTORY_MAX 500
+struct history_item {
+	int64_t id; /* grows with time */
+	int64_t at_ms;
+	char kind[16];		/* "state", "oom" */
+	int state;		/* enum sandbox_state; -1 for other kinds */
+	char text[ERR_MSG_MAX]; /* the reason; of "oom" a sentence of the numbers below */
+	uint64_t limit, peak;	/* bytes, of "oom" */
+	char victim[64];	/* name of the program that was killed; any bytes but NUL */
+};
+struct history_page {
+	struct history_item *item; /* free() */
+	size_t n;
+	int64_t next; /* 0: no more by now */
+};
+/* limit 1..HISTORY_MAX; after: next of the page before, or the last id seen, 0 first. */
+int sandbox_history(struct core *c, const struct caller *who, const char *id_or_name, int64_t after,
+		    unsigned limit, struct history_page *ret, struct err *err);
+
 /* Subscribers of an organization; fn runs on the publisher's thread and must not block. */
 struct core_sub;
 struct core_sub *core_subscribe(struct core *c, const struct caller *who,

@@ -1,5 +1,5 @@
 /*
- * cmd_list.c - `caisson list`, `get` and `logs`.
+ * cmd_list.c - `caisson list` and `get`.
  */
 #include <string.h>
 
@@ -209,24 +209,4 @@ int cmd_get(struct cli *c, int argc, char **argv, struct err *err)
 		return json_print(sb);
 	print_keys(sb, keys);
 	return CLI_OK;
-}
-
-int cmd_logs(struct cli *c, int argc, char **argv, struct err *err)
-{
-	static const char *const keys[] = {
-		"state",     "desiredState", "errorReason",    "recoverable",
-		"createdAt", "updatedAt",    "lastActivityAt", NULL};
-	auto_json json_t *sb = NULL;
-	int code = one(c, argc, argv, &sb, err);
-	if (code != CLI_OK || !sb)
-		return code;
-	if (!c->json) {
-		print_keys(sb, keys);
-		return CLI_OK;
-	}
-	auto_json json_t *some = json_object();
-	for (size_t i = 0; keys[i]; i++)
-		if (json_object_get(sb, keys[i]))
-			json_object_set(some, keys[i], json_object_get(sb, keys[i]));
-	return json_print(some);
 }

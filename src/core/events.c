@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "core/int.h"
 
@@ -130,13 +129,13 @@ void publish_destroyed(struct core *c, struct sandbox *s)
 		publish(c, &ev);
 }
 
-void publish_oom(struct core *c, const char *id, const char *text)
+void publish_oom(struct core *c, const char *id, const struct history_item *item)
 {
 	auto_row struct sandbox_row row = {0};
-	struct core_event ev = {.kind = EV_SANDBOX_OOM, .sandbox = &row.s, .text = text};
+	struct core_event ev = {.kind = EV_SANDBOX_OOM, .sandbox = &row.s, .text = item->text};
 	struct err err = {0};
 
-	if (store_event_add(c->st, id, "oom", text, clock_wall_ms(), &err) < 0)
+	if (store_event_add(c->st, id, item, &err) < 0)
 		log_warn("event of %s: %s", id, err.msg);
 	if (anybody(c) && store_sandbox_get(c->st, NULL, id, &row, NULL) == 1) {
 		ev.old_state = row.s.state;

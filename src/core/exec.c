@@ -284,9 +284,11 @@ void box_oom(struct core *c, const char *id, const char *comm, uint64_t limit, u
 	     uint64_t kills, uint32_t pid)
 {
 	struct slot *s = slot_get(c, id);
-	char text[200];
+	struct history_item item = {
+		.at_ms = clock_wall_ms(), .kind = "oom", .limit = limit, .peak = peak};
 
-	snprintf(text, sizeof(text), "limit %llu, peak %llu, victim %.32s (pid %u)",
+	snprintf(item.victim, sizeof(item.victim), "%s", comm);
+	snprintf(item.text, sizeof(item.text), "limit %llu, peak %llu, victim %.32s (pid %u)",
 		 (unsigned long long)limit, (unsigned long long)peak, comm, pid);
 	pthread_mutex_lock(&c->slots.lock);
 	s->oom.seq++;
@@ -297,5 +299,5 @@ void box_oom(struct core *c, const char *id, const char *comm, uint64_t limit, u
 	pthread_cond_broadcast(&c->slots.change);
 	pthread_mutex_unlock(&c->slots.lock);
 	slot_put(c, s);
-	publish_oom(c, id, text);
+	publish_oom(c, id, &item);
 }

@@ -206,7 +206,8 @@ void hostname_of(const char *name, char out[64]);
 void publish_created(struct core *c, const struct sandbox *s);
 void publish_state(struct core *c, const char *id, enum sandbox_state old, enum sandbox_state now);
 void publish_destroyed(struct core *c, struct sandbox *s);
-void publish_oom(struct core *c, const char *id, const char *text);
+/* Record it and tell listeners. */
+void publish_oom(struct core *c, const char *id, const struct history_item *item);
 void subs_init(struct core *c);
 void subs_done(struct core *c);
 

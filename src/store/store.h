@@ -192,8 +192,12 @@ int store_snapshot_list(struct store *s, const char *org, const char *name_part,
 /* ---- audit, events, ageing ---- */
 int store_audit_add(struct store *s, const struct caller *who, const struct audit_entry *e,
 		    int64_t now_ms, struct err *err);
-int store_event_add(struct store *s, const char *sandbox, const char *kind, const char *text,
-		    int64_t now_ms, struct err *err);
+/* Of the item, id and state are left to the store: states are recorded by their edges alone. */
+int store_event_add(struct store *s, const char *sandbox, const struct history_item *item,
+		    struct err *err);
+/* The first max with an id above after, in order. free() *ret. */
+int store_event_list(struct store *s, const char *sandbox, int64_t after, size_t max,
+		     struct history_item **ret, size_t *ret_n, struct err *err);
 /* Rows of a sandbox's events of one kind (NULL: all). */
 int store_event_count(struct store *s, const char *sandbox, const char *kind, unsigned *ret_n,
 		      struct err *err);

@@ -292,7 +292,11 @@
 	  " target_type, target_id, status, error, address, user_agent, source)"                   \
 	  " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")                 \
 	X(ST_EVENT_INSERT, 0,                                                                      \
-	  "INSERT INTO event (at_ms, sandbox_id, kind, text) VALUES (?1, ?2, ?3, ?4)")             \
+	  "INSERT INTO event (at_ms, sandbox_id, kind, text, mem_limit, mem_peak, victim)"         \
+	  " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                                  \
+	X(ST_EVENT_LIST, 0,                                                                        \
+	  "SELECT id, at_ms, kind, state, text, mem_limit, mem_peak, victim FROM event"            \
+	  " WHERE sandbox_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3")                               \
 	X(ST_EVENT_COUNT, 0,                                                                       \
 	  "SELECT count(*) FROM event WHERE sandbox_id = ?1 AND (?2 IS NULL OR kind = ?2)")        \
 	X(ST_EVENT_AGE, 0,                                                                         \

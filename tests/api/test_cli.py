@@ -112,7 +112,7 @@ def test_life_by_name(d):
     assert got["autoStopInterval"] == 120
     assert "started" in text(d.cli("logs", "life"))
     assert text(d.cli("stop", "life")) == "life\n"
-    assert json.loads(text(d.cli("logs", "life", "-j")))["state"] == "stopped"
+    assert json.loads(text(d.cli("logs", "life", "-j")))[-1]["state"] == "stopped"
     assert text(d.cli("start", "life")) == "life\n"
     assert text(d.cli("exec", "life", "sh", "-c", "echo $X")) == "1\n"
     listed = json.loads(text(d.cli("list", "-l", "a=b", "--json")))

@@ -269,6 +269,7 @@ static void plain_tables_write_their_schemas(void **state)
 		{"daytona-control", &daytona_user_table, sizeof(struct user), NULL},
 		{"daytona-control", &daytona_snapshot_table, sizeof(struct snapshot), "size"},
 		{"caisson", &native_image_table, sizeof(struct image), NULL},
+		{"caisson", &native_history_table, sizeof(struct history_item), NULL},
 	};
 
 	(void)state;

@@ -1,79 +1,18 @@
 /*
- * test_store.c - the records: plans, migrations, transactions, pages.
+ * test_store.c - statements, migrations, rows, their edges and their parking.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/path.h"
-#include "store/store.h"
-
-#define ORG "00000000-0000-4000-8000-000000000001"
-
-struct box {
-	char dir[64], path[96];
-	struct store *st;
-};
-
-static int setup(void **state)
-{
-	struct box *b = calloc(1, sizeof(*b));
-	struct err err = {0};
-
-	snprintf(b->dir, sizeof(b->dir), "/tmp/caisson-store-XXXXXX");
-	assert_non_null(mkdtemp(b->dir));
-	snprintf(b->path, sizeof(b->path), "%s/caisson.db", b->dir);
-	b->st = store_open(b->path, &err);
-	if (!b->st)
-		fail_msg("%s", err.msg);
-	*state = b;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct box *b = *state;
-
-	store_close(b->st);
-	path_remove_tree(AT_FDCWD, b->dir, NULL);
-	free(b);
-	return 0;
-}
-
-static struct sandbox_row row_of(const char *name)
-{
-	struct sandbox_row row = {.s = {.state = SB_CREATING,
-					.desired = SB_STARTED,
-					.cpu = 1,
-					.memory_gib = 1,
-					.disk_gib = 3,
-					.auto_delete_min = -1}};
-
-	id_new(row.s.id);
-	memcpy(row.s.org_id, ORG, ID_LEN);
-	snprintf(row.s.name, sizeof(row.s.name), "%s", name ? name : row.s.id);
-	snprintf(row.s.region, sizeof(row.s.region), "local");
-	snprintf(row.s.snapshot, sizeof(row.s.snapshot), "caisson-small");
-	row.s.created_ms = row.s.updated_ms = row.s.last_activity_ms = clock_wall_ms();
-	return row;
-}
-
-static void put(struct box *b, struct sandbox_row *row)
-{
-	struct store_idem idem = {0};
-	struct err err = {0};
-	char id[ID_LEN];
-
-	if (store_sandbox_insert(b->st, row, &idem, id, &err) != CREATE_NEW)
-		fail_msg("%s", err.msg);
-}
+#include "unit/storebox.h"
 
 /* ---- statements ---- */
 
@@ -97,7 +36,7 @@ static void plan_line(void *arg, const char *sql, const char *line, bool scan_me
 
 static void every_statement_prepares_and_none_scans_a_table(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	struct plans p = {0};
 	struct err err = {0};
 
@@ -118,7 +57,7 @@ static void order_line(void *arg, const char *sql, const char *line, bool scan_m
 
 static void default_order_of_the_list_needs_no_sort(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	unsigned sorts = 0;
 
 	assert_int_equal(store_plans(b->st, order_line, &sorts, NULL), 0);
@@ -138,10 +77,10 @@ static void sql_on(const char *path, const char *sql)
 
 static void reopening_applies_nothing_again(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row row = row_of("keep"), got;
+	struct storebox *b = *state;
+	struct sandbox_row row = storebox_row("keep"), got;
 
-	put(b, &row);
+	storebox_put(b, &row);
 	store_close(b->st);
 	b->st = store_open(b->path, NULL);
 	assert_non_null(b->st);
@@ -151,7 +90,7 @@ static void reopening_applies_nothing_again(void **state)
 
 static void changed_migration_is_refused(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	struct err err = {0};
 
 	store_close(b->st);
@@ -163,7 +102,7 @@ static void changed_migration_is_refused(void **state)
 
 static void newer_database_is_refused_with_the_remedy(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	struct err err = {0};
 
 	store_close(b->st);
@@ -176,7 +115,7 @@ static void newer_database_is_refused_with_the_remedy(void **state)
 
 static void file_is_for_its_owner_only(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	struct stat st;
 
 	assert_int_equal(stat(b->path, &st), 0);
@@ -187,8 +126,8 @@ static void file_is_for_its_owner_only(void **state)
 
 static void row_round_trips_whole(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row row = row_of("all"), got;
+	struct storebox *b = *state;
+	struct sandbox_row row = storebox_row("all"), got;
 
 	kv_set(&row.s.env, "A", "x' \" $(id)\n\xe2\x98\x95", NULL);
 	kv_set(&row.s.env, "EMPTY", "", NULL);
@@ -197,7 +136,7 @@ static void row_round_trips_whole(void **state)
 	row.s.is_public = row.s.network_block_all = row.s.no_new_privs = true;
 	row.s.auto_destroy_ms = 1234567890123;
 	memset(row.layer, 'c', sizeof(row.layer) - 1);
-	put(b, &row);
+	storebox_put(b, &row);
 	assert_int_equal(store_sandbox_get(b->st, ORG, row.s.id, &got, NULL), 1);
 	assert_string_equal(kv_get(&got.s.env, "A"), "x' \" $(id)\n\xe2\x98\x95");
 	assert_string_equal(kv_get(&got.s.env, "EMPTY"), "");
@@ -214,24 +153,24 @@ static void row_round_trips_whole(void **state)
 
 static void foreign_organization_finds_nothing(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row row = row_of("mine"), got;
+	struct storebox *b = *state;
+	struct sandbox_row row = storebox_row("mine"), got;
 	char other[ID_LEN];
 
 	id_new(other);
-	put(b, &row);
+	storebox_put(b, &row);
 	assert_int_equal(store_sandbox_get(b->st, other, row.s.id, &got, NULL), 0);
 	assert_int_equal(store_sandbox_get(b->st, other, "mine", &got, NULL), 0);
 }
 
 static void edge_from_another_state_moves_nothing(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row row = row_of(NULL);
+	struct storebox *b = *state;
+	struct sandbox_row row = storebox_row(NULL);
 	struct store_edge e = {
 		.id = row.s.id, .from = SB_STARTED, .to = SB_STOPPING, .desired = -1, .now_ms = 1};
 
-	put(b, &row);
+	storebox_put(b, &row);
 	assert_int_equal(store_sandbox_edge(b->st, &e, NULL), 0);
 	e.from = SB_CREATING;
 	e.to = SB_STARTED;
@@ -240,7 +179,7 @@ static void edge_from_another_state_moves_nothing(void **state)
 }
 
 struct racer {
-	struct box *b;
+	struct storebox *b;
 	const char *id;
 	pthread_t thread;
 	int moved;
@@ -258,12 +197,12 @@ static void *race(void *arg)
 
 static void one_of_racing_edges_moves(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row row = row_of(NULL);
+	struct storebox *b = *state;
+	struct sandbox_row row = storebox_row(NULL);
 	struct racer r[8];
 	int moved = 0;
 
-	put(b, &row);
+	storebox_put(b, &row);
 	for (size_t i = 0; i < ARRAY_LEN(r); i++) {
 		r[i] = (struct racer){.b = b, .id = row.s.id};
 		pthread_create(&r[i].thread, NULL, race, &r[i]);
@@ -278,7 +217,7 @@ static void one_of_racing_edges_moves(void **state)
 
 static void destroying_renames_so_the_name_is_free(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	char longest[129];
 	struct sandbox_row row, again, got;
 	struct store_edge e = {.from = SB_CREATING,
@@ -288,22 +227,22 @@ static void destroying_renames_so_the_name_is_free(void **state)
 
 	memset(longest, 'n', 128);
 	longest[128] = '\0';
-	row = row_of(longest);
+	row = storebox_row(longest);
 	e.id = row.s.id;
-	put(b, &row);
+	storebox_put(b, &row);
 	assert_int_equal(store_sandbox_edge(b->st, &e, NULL), 1);
 	assert_int_equal(store_sandbox_get(b->st, ORG, row.s.id, &got, NULL), 1);
 	assert_memory_equal(got.s.name, "DESTROYED_nnn", 13);
 	assert_string_equal(got.s.name + 10 + 128, "_1700000000000");
 	sandbox_row_done(&got);
-	again = row_of(longest);
-	put(b, &again);
+	again = storebox_row(longest);
+	storebox_put(b, &again);
 }
 
 static void destroyed_row_is_gone_with_its_labels(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row row = row_of("x"), got;
+	struct storebox *b = *state;
+	struct sandbox_row row = storebox_row("x"), got;
 	struct store_edge e = {.id = row.s.id,
 			       .from = SB_DESTROYING,
 			       .to = SB_DESTROYED,
@@ -313,7 +252,7 @@ static void destroyed_row_is_gone_with_its_labels(void **state)
 	sqlite3 *db;
 
 	kv_set(&row.s.labels, "a", "b", NULL);
-	put(b, &row);
+	storebox_put(b, &row);
 	/* Only from destroying. */
 	assert_int_equal(store_sandbox_edge(b->st, &e, NULL), 0);
 	e.from = SB_CREATING;
@@ -333,13 +272,14 @@ static void destroyed_row_is_gone_with_its_labels(void **state)
 
 static void refused_create_leaves_no_idempotency_record(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	uint8_t digest[32] = {1};
 	struct store_idem idem = {"k", digest};
-	struct sandbox_row row = row_of("same"), second = row_of("same"), third = row_of("free");
+	struct sandbox_row row = storebox_row("same"), second = storebox_row("same"),
+			   third = storebox_row("free");
 	char id[ID_LEN];
 
-	put(b, &row);
+	storebox_put(b, &row);
 	assert_int_equal(store_sandbox_insert(b->st, &second, &idem, id, NULL), CREATE_NAME_TAKEN);
 	assert_string_equal(id, row.s.id);
 	assert_int_equal(store_sandbox_insert(b->st, &third, &idem, id, NULL), CREATE_NEW);
@@ -347,10 +287,10 @@ static void refused_create_leaves_no_idempotency_record(void **state)
 
 static void idempotency_key_replays_or_refuses(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	uint8_t digest[32] = {1}, other[32] = {2};
 	struct store_idem idem = {"k", digest}, reused = {"k", other};
-	struct sandbox_row row = row_of("same"), second = row_of("same");
+	struct sandbox_row row = storebox_row("same"), second = storebox_row("same");
 	char id[ID_LEN];
 
 	assert_int_equal(store_sandbox_insert(b->st, &row, &idem, id, NULL), CREATE_NEW);
@@ -362,10 +302,10 @@ static void idempotency_key_replays_or_refuses(void **state)
 
 static void ageing_keeps_a_day_of_keys(void **state)
 {
-	struct box *b = *state;
+	struct storebox *b = *state;
 	uint8_t digest[32] = {1};
 	struct store_idem idem = {"k", digest};
-	struct sandbox_row row = row_of(NULL), next = row_of(NULL);
+	struct sandbox_row row = storebox_row(NULL), next = storebox_row(NULL);
 	int64_t day = 24ll * 3600 * 1000, now = clock_wall_ms();
 	char id[ID_LEN];
 
@@ -376,221 +316,12 @@ static void ageing_keeps_a_day_of_keys(void **state)
 	assert_int_equal(store_sandbox_insert(b->st, &next, &idem, id, NULL), CREATE_NEW);
 }
 
-/* ---- lists ---- */
-
-static struct sandbox_query query_all(void)
-{
-	return (struct sandbox_query){.min_cpu = SPEC_UNSET,
-				      .max_cpu = SPEC_UNSET,
-				      .min_memory = SPEC_UNSET,
-				      .max_memory = SPEC_UNSET,
-				      .min_disk = SPEC_UNSET,
-				      .max_disk = SPEC_UNSET,
-				      .is_public = -1,
-				      .is_recoverable = -1,
-				      .created_after = SPEC_UNSET,
-				      .created_before = SPEC_UNSET,
-				      .active_after = SPEC_UNSET,
-				      .active_before = SPEC_UNSET,
-				      .destroy_after = SPEC_UNSET,
-				      .destroy_before = SPEC_UNSET,
-				      .limit = 100};
-}
-
-static size_t count(struct box *b, const struct sandbox_query *q)
-{
-	struct sandbox_page page;
-	struct err err = {0};
-	size_t n;
-
-	if (store_sandbox_list(b->st, ORG, q, &page, &err) < 0)
-		fail_msg("%s", err.msg);
-	n = page.n;
-	sandbox_page_done(&page);
-	return n;
-}
-
-/* 20 rows: name s00.., cpu 1-4, label n=<i % 5>, all with lang=python, every second public. */
-static void fill(struct box *b)
-{
-	for (int i = 0; i < 20; i++) {
-		char name[16], n[8];
-		struct sandbox_row row;
-
-		snprintf(name, sizeof(name), "S%02d", i);
-		snprintf(n, sizeof(n), "%d", i % 5);
-		row = row_of(name);
-		row.s.cpu = (unsigned)(i % 4 + 1);
-		row.s.is_public = i % 2 == 1;
-		row.s.created_ms = 1000 + i;
-		row.s.last_activity_ms = 5000 - i / 2;
-		row.s.auto_destroy_ms = i < 3 ? 9000 + i : 0;
-		kv_set(&row.s.labels, "n", n, NULL);
-		kv_set(&row.s.labels, "lang", "python", NULL);
-		put(b, &row);
-		sandbox_row_done(&row);
-	}
-}
-
-static void filters_select(void **state)
-{
-	struct box *b = *state;
-	const char *snaps[] = {"other", "caisson-small"}, *none[] = {"caisson"};
-	struct kv labels = {0};
-	struct sandbox_query q = query_all();
-
-	fill(b);
-	assert_int_equal(count(b, &q), 20);
-	q.name_prefix = "s0";
-	assert_int_equal(count(b, &q), 10);
-	q = query_all();
-	q.min_cpu = 2;
-	q.max_cpu = 3;
-	assert_int_equal(count(b, &q), 10);
-	q = query_all();
-	q.is_public = 1;
-	assert_int_equal(count(b, &q), 10);
-	q = query_all();
-	q.states = 1u << SB_STARTED;
-	assert_int_equal(count(b, &q), 0);
-	q.states = 1u << SB_STARTED | 1u << SB_CREATING;
-	assert_int_equal(count(b, &q), 20);
-	q = query_all();
-	q.created_after = 1010;
-	assert_int_equal(count(b, &q), 10);
-	q = query_all();
-	q.destroy_before = 9001;
-	assert_int_equal(count(b, &q), 2);
-	q = query_all();
-	q.snapshots = snaps;
-	q.nsnapshots = 2;
-	assert_int_equal(count(b, &q), 20);
-	q.snapshots = none;
-	q.nsnapshots = 1;
-	assert_int_equal(count(b, &q), 0);
-	q = query_all();
-	kv_set(&labels, "n", "3", NULL);
-	q.labels = &labels;
-	assert_int_equal(count(b, &q), 4);
-	kv_set(&labels, "lang", "python", NULL);
-	assert_int_equal(count(b, &q), 4);
-	kv_set(&labels, "lang", "ruby", NULL);
-	assert_int_equal(count(b, &q), 0);
-	kv_done(&labels);
-}
-
-static void pages_cover_every_order_exactly_once(void **state)
-{
-	struct box *b = *state;
-
-	fill(b);
-	for (int sort = SORT_ACTIVITY; sort <= SORT_CREATED; sort++) {
-		for (int asc = 0; asc < 2; asc++) {
-			struct sandbox_query q = query_all();
-			char cursor[512] = "";
-			unsigned seen = 0, pages = 0;
-			char last[CORE_NAME_MAX] = "";
-
-			q.sort = (enum sandbox_sort)sort;
-			q.ascending = asc;
-			q.limit = 7;
-			do {
-				struct sandbox_page page;
-
-				q.cursor = cursor[0] ? cursor : NULL;
-				assert_int_equal(store_sandbox_list(b->st, ORG, &q, &page, NULL),
-						 0);
-				for (size_t i = 0; i < page.n; i++) {
-					seen |= 1u << strtoul(page.item[i].name + 1, NULL, 10);
-					if (sort == SORT_NAME && last[0])
-						assert_true((strcmp(page.item[i].name, last) > 0) ==
-							    asc);
-					snprintf(last, sizeof(last), "%s", page.item[i].name);
-				}
-				snprintf(cursor, sizeof(cursor), "%s", page.next);
-				sandbox_page_done(&page);
-			} while (cursor[0] && ++pages < 10);
-			assert_int_equal(pages, 2);
-			assert_int_equal(seen, (1u << 20) - 1);
-		}
-	}
-}
-
-static void foreign_cursors_are_refused(void **state)
-{
-	static const char *const bad[] = {
-		"x",
-		"1",
-		"10d",
-		"10dxx",
-		"99999999999999999999999999999999999999999999999999",
-		"10a00000000-0000-4000-8000-0000000000015",
-		"10d00000000-0000-4000-8000-000000000001",
-		"10d00000000-0000-4000-8000-000000000001999999999999999999999",
-		"' OR 1=1 --"};
-	struct box *b = *state;
-
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		struct sandbox_query q = query_all();
-		struct sandbox_page page;
-		struct err err = {0};
-
-		q.cursor = bad[i];
-		assert_int_equal(store_sandbox_list(b->st, ORG, &q, &page, &err), -1);
-		assert_int_equal(err.code, ERR_INVALID);
-	}
-}
-
-static void ten_thousand_rows_list_a_page_quickly(void **state)
-{
-	struct box *b = *state;
-	struct sandbox_query q = query_all();
-	struct kv labels = {0};
-	int64_t began, best = INT64_MAX, best_label = INT64_MAX, best_rare = INT64_MAX, t;
-
-	for (int i = 0; i < 10000; i++) {
-		struct sandbox_row row = row_of(NULL);
-		char n[16];
-
-		snprintf(n, sizeof(n), "%d", i);
-		row.s.last_activity_ms = 1000 + i;
-		kv_set(&row.s.labels, "lang", "python", NULL);
-		kv_set(&row.s.labels, "i", n, NULL);
-		put(b, &row);
-		sandbox_row_done(&row);
-	}
-	for (int i = 0; i < 20; i++) {
-		q.labels = NULL;
-		began = clock_mono_us();
-		assert_int_equal(count(b, &q), 100);
-		t = clock_mono_us() - began;
-		best = MIN(best, t);
-		kv_set(&labels, "lang", "python", NULL);
-		kv_unset(&labels, "i");
-		q.labels = &labels;
-		began = clock_mono_us();
-		assert_int_equal(count(b, &q), 100);
-		t = clock_mono_us() - began;
-		best_label = MIN(best_label, t);
-		kv_set(&labels, "i", "77", NULL);
-		began = clock_mono_us();
-		assert_int_equal(count(b, &q), 1);
-		t = clock_mono_us() - began;
-		best_rare = MIN(best_rare, t);
-	}
-	kv_done(&labels);
-	print_message("page of 100 of 10000: %lld us; by a common label %lld us; by a rare one "
-		      "%lld us\n",
-		      (long long)best, (long long)best_label, (long long)best_rare);
-	assert_true(best < 20000 && best_label < 20000 && best_rare < 20000);
-}
-
 /* ---- warm ---- */
 
 static void parked_sandbox_is_claimed_once(void **state)
 {
-	struct box *b = *state;
-	struct sandbox_row parked = row_of(NULL), want = row_of(""), got;
+	struct storebox *b = *state;
+	struct sandbox_row parked = storebox_row(NULL), want = storebox_row(""), got;
 	struct store_idem idem = {0};
 	struct err err = {0};
 	char id[ID_LEN];
@@ -599,7 +330,7 @@ static void parked_sandbox_is_claimed_once(void **state)
 	parked.s.warm = true;
 	parked.s.org_id[0] = '\0';
 	parked.s.state = SB_STARTED;
-	put(b, &parked);
+	storebox_put(b, &parked);
 	want.s.name[0] = '\0';
 	kv_set(&want.s.labels, "a", "b", NULL);
 	assert_int_equal(store_sandbox_parked(b->st, "caisson-small", &n, NULL), 0);
@@ -626,10 +357,10 @@ static void writes_are_cheap(void **state)
 {
 	enum { N = 2000 };
 	static int64_t insert[N], edge[N];
-	struct box *b = *state;
+	struct storebox *b = *state;
 
 	for (int i = 0; i < N; i++) {
-		struct sandbox_row row = row_of(NULL);
+		struct sandbox_row row = storebox_row(NULL);
 		struct store_edge e = {.id = row.s.id,
 				       .from = SB_CREATING,
 				       .to = SB_STARTED,
@@ -640,7 +371,7 @@ static void writes_are_cheap(void **state)
 
 		kv_set(&row.s.labels, "lang", "python", NULL);
 		insert[i] = clock_mono_us();
-		put(b, &row);
+		storebox_put(b, &row);
 		edge[i] = clock_mono_us();
 		insert[i] = edge[i] - insert[i];
 		assert_int_equal(store_sandbox_edge(b->st, &e, NULL), 1);
@@ -654,7 +385,7 @@ static void writes_are_cheap(void **state)
 		      (int)edge[N * 99 / 100], N);
 }
 
-#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, storebox_setup, storebox_teardown)
 
 int main(void)
 {
@@ -674,10 +405,6 @@ int main(void)
 		T(refused_create_leaves_no_idempotency_record),
 		T(idempotency_key_replays_or_refuses),
 		T(ageing_keeps_a_day_of_keys),
-		T(filters_select),
-		T(pages_cover_every_order_exactly_once),
-		T(foreign_cursors_are_refused),
-		T(ten_thousand_rows_list_a_page_quickly),
 		T(parked_sandbox_is_claimed_once),
 		T(writes_are_cheap),
 	};

@@ -20,6 +20,13 @@ struct records {
 	char dir[64], path[96];
 };
 
+static void event(struct store *st, int64_t at)
+{
+	struct history_item item = {.at_ms = at, .kind = "oom", .text = "text"};
+
+	assert_int_equal(store_event_add(st, "x", &item, NULL), 0);
+}
+
 static int setup(void **state)
 {
 	struct records *r = calloc(1, sizeof(*r));
@@ -31,7 +38,7 @@ static int setup(void **state)
 	st = store_open(r->path, NULL);
 	assert_non_null(st);
 	for (int i = 0; i < 50; i++)
-		assert_int_equal(store_event_add(st, "x", "state", "text", i, NULL), 0);
+		event(st, i);
 	store_close(st);
 	*state = r;
 	return 0;
@@ -81,7 +88,7 @@ static void records_in_use_pass(void **state)
 	struct records *r = *state;
 	struct store *st = store_open(r->path, NULL);
 
-	assert_int_equal(store_event_add(st, "x", "state", "more", 60, NULL), 0);
+	event(st, 60);
 	assert_int_equal(store_check(r->path, NULL), 0);
 	store_close(st);
 }

@@ -125,7 +125,7 @@ damage_ends_in_failed_and_mends() {
 }
 
 nothing_left() {
-	[[ -z $(first_process) && -z $(ls "$DATA/boxes" "$DATA/trash") ]]
+	[[ -z $(first_process) && -z $(find "$DATA/boxes" "$DATA/trash" -mindepth 1) ]]
 }
 
 delete_leaves_nothing() {
