@@ -32,7 +32,8 @@
 	X(ERR_NOT_BUILT, 501)                                                                      \
 	X(ERR_AGENT, 502)	/* the agent in the sandbox broke its protocol */                  \
 	X(ERR_UNAVAILABLE, 503) /* try again later: starting, full, shutting down */               \
-	X(ERR_CANCELLED, 499)	/* the client hung up */
+	X(ERR_CANCELLED, 499)	/* the client hung up */                                           \
+	X(ERR_UPSTREAM, 502)	/* a server that the sandbox talks to failed */
 
 enum err_code {
 #define ERR_ENUM_(name, status) name,

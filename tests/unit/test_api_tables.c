@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "api/caisson/exec_ws.h"
+#include "api/daytona/git.h"
 #include "api/daytona/toolbox.h"
 
 #ifndef TEST_TOP
@@ -138,6 +139,13 @@ static const struct {
 	{"daytona-control", &daytona_key_create_table}, {"daytona-toolbox", &daytona_execute_table},
 	{"daytona-toolbox", &daytona_code_run_table},	{"daytona-toolbox", &daytona_env_table},
 	{"daytona-toolbox", &daytona_paths_table},	{"caisson", &native_exec_table},
+	{"daytona-toolbox", &git_init_table},		{"daytona-toolbox", &git_add_table},
+	{"daytona-toolbox", &git_commit_table},		{"daytona-toolbox", &git_branch_table},
+	{"daytona-toolbox", &git_checkout_table},	{"daytona-toolbox", &git_reset_table},
+	{"daytona-toolbox", &git_restore_table},	{"daytona-toolbox", &git_set_config_table},
+	{"daytona-toolbox", &git_user_table},		{"daytona-toolbox", &git_clone_table},
+	{"daytona-toolbox", &git_pull_table},		{"daytona-toolbox", &git_push_table},
+	{"daytona-toolbox", &git_remote_table},		{"daytona-toolbox", &git_login_table},
 };
 
 static void request_tables_match_their_schemas(void **state)
@@ -314,6 +322,20 @@ static void exec_result_says_what_went_wrong(void **state)
 	assert_non_null(strstr(b.data, "\"truncated\":true,\"totalBytes\":9"));
 }
 
+static void git_status_writes_its_schema(void **state)
+{
+	struct git_file file = {"new", "old", GIT_RENAMED, GIT_UNMODIFIED};
+	const struct git_status s = {.branch = "main", .upstream = "", .file = &file, .n = 1};
+	auto_buf struct buf b = BUF_INIT(1 << 20);
+	struct jw w;
+
+	(void)state;
+	jw_init(&w, &b);
+	git_put_status(&w, &s);
+	check_reply("daytona-toolbox", "GitStatus", &b);
+	assert_non_null(strstr(b.data, "\"extra\":\"old\",\"staging\":\"Renamed\""));
+}
+
 /* ---- artifacts and names ---- */
 
 static void check_split(const char *in, const char *text, const char *charts)
@@ -444,6 +466,7 @@ int main(void)
 		cmocka_unit_test(sandbox_has_all_keys_in_every_state),
 		cmocka_unit_test(plain_tables_write_their_schemas),
 		cmocka_unit_test(exec_result_says_what_went_wrong),
+		cmocka_unit_test(git_status_writes_its_schema),
 		cmocka_unit_test(artifact_lines_leave_the_text),
 		cmocka_unit_test(lines_that_only_look_like_artifacts_stay),
 		cmocka_unit_test(b1_names_are_exact_in_headers),
