@@ -195,9 +195,10 @@ int sandbox_start(struct core *c, const struct caller *who, const char *id_or_na
 		  struct sandbox *ret, struct err *err);
 int sandbox_stop(struct core *c, const struct caller *who, const char *id_or_name, bool force,
 		 int client, struct sandbox *ret, struct err *err);
-/* A sandbox in error that is recoverable is started again, with its files where it had any. */
-int sandbox_recover(struct core *c, const struct caller *who, const char *id_or_name, int client,
-		    struct sandbox *ret, struct err *err);
+/* A sandbox in error that is recoverable is started again, with its files where it had any; or,
+ * without start, is stopped afterwards, its processes dead. */
+int sandbox_recover(struct core *c, const struct caller *who, const char *id_or_name, bool start,
+		    int client, struct sandbox *ret, struct err *err);
 /* Answers at once (state destroying or destroyed); cleaning is in the background. */
 int sandbox_delete(struct core *c, const struct caller *who, const char *id_or_name,
 		   struct sandbox *ret, struct err *err);
@@ -232,6 +233,7 @@ struct sandbox_query {
 	enum sandbox_sort sort;
 	bool ascending;
 	unsigned limit;	    /* 1..200 */
+	uint64_t offset;    /* rows left out before the first, without a cursor */
 	const char *cursor; /* opaque, from the page before; NULL first */
 };
 
@@ -243,6 +245,10 @@ struct sandbox_page {
 void sandbox_page_done(struct sandbox_page *p);
 int sandbox_list(struct core *c, const struct caller *who, const struct sandbox_query *q,
 		 struct sandbox_page *ret, struct err *err);
+
+/* How many the query's filters select. */
+int sandbox_count(struct core *c, const struct caller *who, const struct sandbox_query *q,
+		  uint64_t *ret, struct err *err);
 
 struct sandbox_metrics {
 	struct runner_stats s;

@@ -250,8 +250,8 @@ static int start_submit(struct core *c, const struct caller *who, struct slot *s
 	return life_reply(c, who, row, ret, err);
 }
 
-static int start_from(struct core *c, const struct caller *who, const char *id_or_name,
-		      enum sandbox_state from, int client, struct sandbox *ret, struct err *err)
+int sandbox_start(struct core *c, const struct caller *who, const char *id_or_name, int client,
+		  struct sandbox *ret, struct err *err)
 {
 	auto_row struct sandbox_row row = {0};
 	struct slot *slot;
@@ -261,27 +261,47 @@ static int start_from(struct core *c, const struct caller *who, const char *id_o
 	slot = life_begin(c, who, client, &row, err);
 	if (!slot)
 		return -1;
-	if (row.s.state == from && (from != SB_ERROR || row.s.recoverable))
+	if (row.s.state == SB_STOPPED)
 		return start_submit(c, who, slot, &row, client, ret, err);
 	slot_end(c, slot);
-	if (row.s.state == SB_STARTED && from == SB_STOPPED)
+	if (row.s.state == SB_STARTED)
 		return life_reply(c, who, &row, ret, err);
-	return state_refused(&row,
-			     from == SB_STOPPED ? "start needs a stopped one"
-						: "recover needs one in error that is recoverable",
-			     err);
+	return state_refused(&row, "start needs a stopped one", err);
 }
 
-int sandbox_start(struct core *c, const struct caller *who, const char *id_or_name, int client,
-		  struct sandbox *ret, struct err *err)
+static int recover_stopped(struct core *c, struct slot *slot, const struct sandbox_row *row,
+			   struct err *err)
 {
-	return start_from(c, who, id_or_name, SB_STOPPED, client, ret, err);
+	struct store_edge e = {
+		.id = slot->id, .from = SB_ERROR, .to = SB_STOPPED, .desired = SB_STOPPED};
+	int rc = box_kill(c, slot->id, err);
+
+	if (rc == 0)
+		rc = stop_finish(c, slot, &e, row->s.auto_delete_min == 0, err);
+	slot_end(c, slot);
+	return rc;
 }
 
-int sandbox_recover(struct core *c, const struct caller *who, const char *id_or_name, int client,
-		    struct sandbox *ret, struct err *err)
+int sandbox_recover(struct core *c, const struct caller *who, const char *id_or_name, bool start,
+		    int client, struct sandbox *ret, struct err *err)
 {
-	return start_from(c, who, id_or_name, SB_ERROR, client, ret, err);
+	auto_row struct sandbox_row row = {0};
+	struct slot *slot;
+
+	if (row_need(c, who, id_or_name, &row, err) < 0)
+		return -1;
+	slot = life_begin(c, who, client, &row, err);
+	if (!slot)
+		return -1;
+	if (row.s.state != SB_ERROR || !row.s.recoverable) {
+		slot_end(c, slot);
+		return state_refused(&row, "recover needs one in error that is recoverable", err);
+	}
+	if (start)
+		return start_submit(c, who, slot, &row, client, ret, err);
+	if (recover_stopped(c, slot, &row, err) < 0)
+		return -1;
+	return life_reply(c, who, &row, ret, err);
 }
 
 /* ---- boxes that ended by themselves ---- */

@@ -56,6 +56,12 @@ int sandbox_get(struct core *c, const struct caller *who, const char *id_or_name
 	return 0;
 }
 
+int sandbox_count(struct core *c, const struct caller *who, const struct sandbox_query *q,
+		  uint64_t *ret, struct err *err)
+{
+	return store_sandbox_count(c->st, who->org_id, q, ret, err);
+}
+
 int sandbox_list(struct core *c, const struct caller *who, const struct sandbox_query *q,
 		 struct sandbox_page *ret, struct err *err)
 {

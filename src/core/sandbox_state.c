@@ -9,7 +9,7 @@
  *              │         start     └── STARTING ◄───┼────────────────┘ sandbox_start
  *              ▼                          │         ▼
  *            ERROR ◄──────────────────────┴──── (any of them fails)
- *              └──► STARTING (sandbox_recover)
+ *              └──► STARTING or STOPPED (sandbox_recover)
  *    any of the above ──► DESTROYING ──► DESTROYED      (delete_mark, reap)
  *
  * Whoever moves a row names the state it leaves; the UPDATE says whether it was still there.
@@ -31,7 +31,7 @@ static const unsigned edge_to[SB_STATE_MAX] = {
 	[SB_STOPPED] = TO(SB_STARTING) | TO(SB_DESTROYING),
 	[SB_DESTROYING] = TO(SB_DESTROYED),
 	[SB_DESTROYED] = 0,
-	[SB_ERROR] = TO(SB_STARTING) | TO(SB_DESTROYING),
+	[SB_ERROR] = TO(SB_STARTING) | TO(SB_STOPPED) | TO(SB_DESTROYING),
 };
 
 static const char *const state_name[SB_STATE_MAX] = {

@@ -109,6 +109,8 @@ int store_sandbox_timer(struct store *s, const char *id, enum sandbox_timer t, i
 int store_sandbox_touch(struct store *s, const char *id, int64_t active_ms, struct err *err);
 
 /* Items without env. The page's next cursor is filled. */
+int store_sandbox_count(struct store *s, const char *org, const struct sandbox_query *q,
+			uint64_t *ret, struct err *err);
 int store_sandbox_list(struct store *s, const char *org, const struct sandbox_query *q,
 		       struct sandbox_page *ret, struct err *err);
 

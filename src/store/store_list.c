@@ -238,6 +238,7 @@ static int list_run(struct conn *c, const char *org, const struct sandbox_query 
 	bind_text(st, 1, org);
 	bind_cursor(st, q, from);
 	bind_i64(st, 4, (int64_t)q->limit + 1);
+	bind_i64(st, 28, (int64_t)q->offset);
 	if (rare) {
 		bind_text(st, 26, rare->key);
 		bind_text(st, 27, rare->value);
@@ -247,6 +248,24 @@ static int list_run(struct conn *c, const char *org, const struct sandbox_query 
 		return -1;
 	}
 	return list_rows(c, id, q, page, err);
+}
+
+int store_sandbox_count(struct store *s, const char *org, const struct sandbox_query *q,
+			uint64_t *ret, struct err *err)
+{
+	struct conn *c = store_reader(s);
+	int64_t n = 0;
+	int rc;
+
+	bind_text(c->st[ST_LIST_COUNT], 1, org);
+	rc = bind_filter(c->st[ST_LIST_COUNT], q, err);
+	if (rc == 0)
+		rc = stmt_number(c, ST_LIST_COUNT, &n, err);
+	else
+		stmt_end(c, ST_LIST_COUNT);
+	store_reader_done(s, c);
+	*ret = (uint64_t)n;
+	return rc;
 }
 
 int store_sandbox_list(struct store *s, const char *org, const struct sandbox_query *q,

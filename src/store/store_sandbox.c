@@ -394,8 +394,8 @@ int store_sandbox_due(struct store *s, enum store_due what, int64_t now_ms, char
 	return got < 0 ? -1 : 0;
 }
 
-static int sandbox_count(struct store *s, enum stmt_id id, const char *key, unsigned *ret_n,
-			 struct err *err)
+static int rows_count(struct store *s, enum stmt_id id, const char *key, unsigned *ret_n,
+		      struct err *err)
 {
 	struct conn *c = store_reader(s);
 	int64_t n = 0;
@@ -410,10 +410,10 @@ static int sandbox_count(struct store *s, enum stmt_id id, const char *key, unsi
 
 int store_sandbox_parked(struct store *s, const char *snapshot, unsigned *ret_n, struct err *err)
 {
-	return sandbox_count(s, ST_SANDBOX_PARKED, snapshot, ret_n, err);
+	return rows_count(s, ST_SANDBOX_PARKED, snapshot, ret_n, err);
 }
 
 int store_sandbox_on_layer(struct store *s, const char *layer, unsigned *ret_n, struct err *err)
 {
-	return sandbox_count(s, ST_SANDBOX_ON_LAYER, layer, ret_n, err);
+	return rows_count(s, ST_SANDBOX_ON_LAYER, layer, ret_n, err);
 }

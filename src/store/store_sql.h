@@ -126,7 +126,8 @@
 
 /* ---- the list of sandboxes: six orders, two directions, by organization or by label ---- */
 
-/* ?1 org, (?2, ?3) the cursor's key and id, ?4 limit, ?5 state bits, then the filters. */
+/* ?1 org, (?2, ?3) the cursor's key and id, ?4 limit, ?5 state bits, then the filters, ?28 offset.
+ */
 #define LIST_FILTER_                                                                               \
 	" AND ((?5 >> state) & 1)"                                                                 \
 	" AND (?6 IS NULL OR substr(id, 1, length(?6)) = lower(?6))"                               \
@@ -148,7 +149,7 @@
 	"SELECT 0" SANDBOX_COLUMNS_LIST(SQL_NAME_) " FROM " from "org_id = ?1 AND (" key           \
 						   ", id) " cmp " (?2, ?3)" LIST_FILTER_           \
 						   " ORDER BY " key " " dir ", id " dir            \
-						   " LIMIT ?4"
+						   " LIMIT ?4 OFFSET ?28"
 
 #define LIST_BY_ORG_ "sandbox WHERE "
 #define LIST_BY_LABEL_                                                                             \
@@ -323,6 +324,7 @@
 	  "SELECT digest, exec_id, created_ms FROM exec_key WHERE sandbox_id = ?1 AND key = ?2")   \
 	X(ST_EXEC_KEY_PUT, 0, "INSERT INTO exec_key VALUES (?1, ?2, ?3, ?4, ?5)")                  \
 	X(ST_EXEC_KEY_AGE, 1, "DELETE FROM exec_key WHERE created_ms < ?1")                        \
+	X(ST_LIST_COUNT, 0, "SELECT count(*) FROM sandbox WHERE org_id = ?1" LIST_FILTER_)         \
 	LIST_ROWS_(X, ORG, LIST_BY_ORG_)                                                           \
 	LIST_ROWS_(X, LABEL, LIST_BY_LABEL_)
 

@@ -191,7 +191,7 @@ static void e3_failed_create_is_error_with_reason_and_no_resources(void **state)
 	sandbox_done(&s);
 	assert_int_equal(fake_uppers(b->fake), 0);
 	assert_int_equal(sandbox_start(b->core, &b->who, "box", -1, &s, NULL), -1);
-	assert_int_equal(sandbox_recover(b->core, &b->who, "box", -1, &s, NULL), 0);
+	assert_int_equal(sandbox_recover(b->core, &b->who, "box", true, -1, &s, NULL), 0);
 	assert_int_equal(s.state, SB_STARTED);
 	assert_string_equal(s.error_reason, "");
 	sandbox_done(&s);
@@ -208,11 +208,34 @@ static void stop_that_cannot_kill_is_error_and_recovers_with_the_files(void **st
 	fake_fail(b->fake, FAKE_KILL, 3, ERR_INTERNAL);
 	assert_int_equal(sandbox_stop(b->core, &b->who, id, true, -1, &s, &err), -1);
 	assert_int_equal(corebox_state(b, id), SB_ERROR);
-	assert_int_equal(sandbox_recover(b->core, &b->who, id, -1, &s, &err), 0);
+	assert_int_equal(sandbox_recover(b->core, &b->who, id, true, -1, &s, &err), 0);
 	assert_int_equal(s.state, SB_STARTED);
 	sandbox_done(&s);
 	assert_int_equal(fake_count(b->fake, FAKE_REMOVE), 0);
 	assert_int_equal(fake_live(b->fake), 1);
+}
+
+static void error_recovers_to_stopped_where_no_start_is_wanted(void **state)
+{
+	struct corebox *b = *state;
+	struct err err = {0};
+	struct sandbox s;
+	char id[ID_LEN];
+
+	corebox_create(b, "box", id);
+	assert_int_equal(sandbox_recover(b->core, &b->who, id, false, -1, &s, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	fake_fail(b->fake, FAKE_KILL, 3, ERR_INTERNAL);
+	assert_int_equal(sandbox_stop(b->core, &b->who, id, true, -1, &s, &err), -1);
+	assert_int_equal(sandbox_recover(b->core, &b->who, id, false, -1, &s, &err), 0);
+	assert_int_equal(s.state, SB_STOPPED);
+	assert_string_equal(s.error_reason, "");
+	sandbox_done(&s);
+	assert_int_equal(fake_live(b->fake), 0);
+	assert_int_equal(sandbox_start(b->core, &b->who, id, -1, &s, &err), 0);
+	assert_int_equal(s.state, SB_STARTED);
+	sandbox_done(&s);
+	assert_int_equal(fake_count(b->fake, FAKE_REMOVE), 0);
 }
 
 static void error_is_deletable(void **state)
@@ -664,6 +687,7 @@ int main(void)
 		T(ephemeral_goes_when_stopped),
 		T(e3_failed_create_is_error_with_reason_and_no_resources),
 		T(stop_that_cannot_kill_is_error_and_recovers_with_the_files),
+		T(error_recovers_to_stopped_where_no_start_is_wanted),
 		T(error_is_deletable),
 		T(hold_ends_with_the_transitional_state),
 		T(e1_delete_while_creating_ends_destroyed),

@@ -153,9 +153,9 @@ static int reply_page(struct http_req *req, const struct sandbox_page *p, struct
 	return api_reply(req, 200, &w, err);
 }
 
-static int list_with(struct http_req *req, struct list_args *a, struct err *err)
+/* The query of the arguments. 1 when no sandbox can match. */
+static int take_query(struct list_args *a, struct err *err)
 {
-	struct sandbox_page page = {0};
 	int r;
 
 	if (take_sort(a, err) < 0 || take_tri("isPublic", a->is_public, &a->q.is_public, err) < 0 ||
@@ -164,8 +164,6 @@ static int list_with(struct http_req *req, struct list_args *a, struct err *err)
 	r = take_states(a, err);
 	if (r < 0)
 		return -1;
-	if (r > 0 || asks_for_nothing(a))
-		return reply_page(req, &page, err);
 	a->q.labels = &a->labels;
 	a->q.limit = (unsigned)a->limit;
 	a->q.snapshots = a->snapshots.v;
@@ -174,7 +172,17 @@ static int list_with(struct http_req *req, struct list_args *a, struct err *err)
 	a->q.nregions = a->regions.n;
 	if (a->q.cursor && !*a->q.cursor)
 		a->q.cursor = NULL;
-	if (sandbox_list(api_core(req), api_who(req), &a->q, &page, err) < 0)
+	return r > 0 || asks_for_nothing(a);
+}
+
+static int list_with(struct http_req *req, struct list_args *a, struct err *err)
+{
+	struct sandbox_page page = {0};
+	int r = take_query(a, err);
+
+	if (r < 0)
+		return -1;
+	if (r == 0 && sandbox_list(api_core(req), api_who(req), &a->q, &page, err) < 0)
 		return -1;
 	r = reply_page(req, &page, err);
 	sandbox_page_done(&page);
@@ -205,6 +213,75 @@ int daytona_control_listSandboxes(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = list_with(req, &a, err);
+	jt_release(&daytona_list_query_table, &a);
+	return r;
+}
+
+/* ---- GET /sandbox/paginated: whole sandboxes by page number, for clients of before cursors ----
+ */
+
+struct numbered_args {
+	int64_t page;
+};
+static const struct jt_field numbered_fields[] = {
+	{"page", JT_INT, 0, offsetof(struct numbered_args, page), 1, 1000000, NULL},
+};
+static const struct jt_table numbered_table = {"", numbered_fields, ARRAY_LEN(numbered_fields)};
+
+static int reply_numbered(struct http_req *req, const struct sandbox_page *p, uint64_t total,
+			  int64_t page, int64_t limit, struct err *err)
+{
+	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
+	const char *base = http_base_url(req);
+	struct jw w;
+
+	jw_init(&w, &b);
+	jw_open(&w, '{');
+	jw_key(&w, "items");
+	jw_open(&w, '[');
+	for (size_t i = 0; i < p->n; i++) {
+		auto_sandbox struct sandbox whole = {0};
+
+		/* A page is read without environments; one that went meanwhile is left out. */
+		if (sandbox_get(api_core(req), api_who(req), p->item[i].id, &whole, NULL) == 0)
+			daytona_put_sandbox(&w, &whole, base);
+	}
+	jw_close(&w, ']');
+	jw_kint(&w, "total", (int64_t)total);
+	jw_kint(&w, "page", page);
+	jw_kint(&w, "totalPages", ((int64_t)total + limit - 1) / limit);
+	jw_close(&w, '}');
+	return api_reply(req, 200, &w, err);
+}
+
+static int numbered_with(struct http_req *req, struct list_args *a, int64_t number, struct err *err)
+{
+	struct sandbox_page page = {0};
+	uint64_t total = 0;
+	int r = take_query(a, err);
+
+	if (r < 0)
+		return -1;
+	a->q.cursor = NULL;
+	a->q.offset = (uint64_t)((number - 1) * a->limit);
+	if (r == 0 && (sandbox_count(api_core(req), api_who(req), &a->q, &total, err) < 0 ||
+		       sandbox_list(api_core(req), api_who(req), &a->q, &page, err) < 0))
+		return -1;
+	r = reply_numbered(req, &page, total, number, a->limit, err);
+	sandbox_page_done(&page);
+	return r;
+}
+
+int daytona_control_listSandboxesPaginated_deprecated(struct http_req *req, struct err *err)
+{
+	struct list_args a = {.q = query_any, .limit = 100, .sort = "createdAt"};
+	struct numbered_args n = {.page = 1};
+	int r = api_query(req, &daytona_list_query_table, &a, err);
+
+	if (r == 0)
+		r = api_query(req, &numbered_table, &n, err);
+	if (r == 0)
+		r = numbered_with(req, &a, n.page, err);
 	jt_release(&daytona_list_query_table, &a);
 	return r;
 }

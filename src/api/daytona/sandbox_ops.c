@@ -31,6 +31,26 @@ int daytona_control_startSandbox(struct http_req *req, struct err *err)
 	return daytona_reply_sandbox(req, &s, err);
 }
 
+struct recover_args {
+	bool skip_start;
+};
+static const struct jt_field recover_fields[] = {
+	{"skipStart", JT_BOOL, 0, offsetof(struct recover_args, skip_start), 0, 0, NULL},
+};
+static const struct jt_table recover_table = {"", recover_fields, ARRAY_LEN(recover_fields)};
+
+int daytona_control_recoverSandbox(struct http_req *req, struct err *err)
+{
+	auto_sandbox struct sandbox s = {0};
+	struct recover_args a = {false};
+
+	if (api_query(req, &recover_table, &a, err) < 0 ||
+	    sandbox_recover(api_core(req), api_who(req), id_of(req), !a.skip_start,
+			    http_client_fd(req), &s, err) < 0)
+		return -1;
+	return daytona_reply_sandbox(req, &s, err);
+}
+
 struct stop_args {
 	bool force;
 };
