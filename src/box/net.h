@@ -4,7 +4,8 @@
  *
  * Root process only. A lease is a network namespace with a veth to the router, addressed, up,
  * firewalled. Inside root has no rights over it, since the host's user namespace owns it. Claiming
- * takes microseconds; making leases and letting them die is the refill thread's work. The router
+ * takes microseconds; making leases and letting them die is the makers' work, as is finding out
+ * that one was never used and can be claimed again (net_unused.c). The router
  * namespace outlives this process (pinned below the run directory), so running sandboxes keep
  * their network over a restart. Thread-safe.
  */
@@ -41,7 +42,10 @@ struct net_lease {
 struct net;
 struct net *net_open(const struct net_config *cfg, struct err *err);
 int net_claim(struct net *n, uint32_t flags, struct net_lease *ret, struct err *err);
-/* Policy elements gone at once, flows cut, netns descriptor closed; the veth dies by itself. */
+/*
+ * No process may be left in it. Policy elements gone at once, flows cut; what nobody used goes back
+ * to the pool, of the rest the veth dies by itself.
+ */
 void net_release(struct net *n, struct net_lease *lease);
 /* After a restart: slot is in use by a living sandbox whose pid 1 is pid; refills lease. */
 int net_adopt(struct net *n, uint32_t slot, pid_t pid, uint32_t flags, struct net_lease *ret,

@@ -6,10 +6,14 @@
  *   198.18.a.b/32         no address; /32, /128 routes      169.254.x.y/30 on both sides
  *   default via 169.254.1.1 and fe80::1, permanent neighbours, no ARP, no link-local address
  *
- * Everything of a lease follows from its slot, a number that is never used twice in the life of
- * a router: interface index and conntrack mark (slot + NET_INDEX_BASE), name, addresses, MACs. So
- * a stale packet, flow or set element of a dead lease never matches a living one, and adoption
- * needs no records.
+ * Everything of a lease follows from its slot, a number that no two sandboxes which used the
+ * network have in the life of a router: interface index and conntrack mark (slot +
+ * NET_INDEX_BASE), name, addresses, MACs. So a stale packet, flow or set element of a dead lease
+ * never matches a living one, and adoption needs no records. A lease through which not one packet
+ * went is claimed again (net_unused.c).
+ *
+ *   making ─► settling ─► READY ─claim─► LIVE ─release─► RETURNED ─unused─► READY
+ *                                                           └─used, or the pool is full─► DEAD
  */
 #ifndef CAISSON_BOX_NET_INT_H
 #define CAISSON_BOX_NET_INT_H
@@ -43,8 +47,11 @@
 #define NET_POOL_DEFAULT  16
 #define NET_POOL_MAX	  1024
 #define NET_CLAIM_WAIT_MS 15000 /* most a claim waits while the pool is empty */
-#define NET_TICK_MS	  250	/* the dead are looked at this often */
-#define NET_LOOK_MS	  2000	/* and the outside */
+#define NET_UNSURE_MS	  200	/* a returned lease with sockets may become clean for so long */
+#define NET_UNSURE_LOOK	  20
+#define NET_REST_MS	  100  /* without a claim for so long, the pool is filled to the brim */
+#define NET_TICK_MS	  250  /* the dead are looked at this often */
+#define NET_LOOK_MS	  2000 /* and the outside */
 #define NET_IDLE_MS	  60000
 #define NET_SETTLE_US	  200	/* between looks at an interface that doesn't send yet */
 #define NET_SETTLE_MS	  3000	/* then it is used as it is */
@@ -97,8 +104,12 @@ struct net {
 	pthread_cond_t want;  /* makers: work to do */
 	pthread_cond_t have;  /* claimers: something ready */
 	struct net_node *ready;
-	unsigned nready, nmaking, nwaiting;
-	uint32_t making[NET_MAKERS];	       /* slot each maker works on, or 0 */
+	struct net_node *returned; /* released: may they be claimed again? */
+	struct net_node *unsure;   /* of these, those to be looked at again */
+	unsigned nready, nmaking, nreturned, nwaiting;
+	int64_t claimed_ms;	      /* last claim */
+	uint32_t looking[NET_MAKERS]; /* slot of a returned one each maker looks at, or 0 */
+	uint32_t making[NET_MAKERS];  /* slot each maker works on, or 0 */
 	struct net_node *settling[NET_MAKERS]; /* made, but the kernel doesn't send yet */
 	struct net_node *live[NET_BUCKETS];
 	unsigned nlive;
@@ -189,6 +200,22 @@ int net_elem_dump(struct nl_sock *s, const char *set, uint32_t **ret, size_t *re
 		  struct err *err);
 /* Forget the connections that carry this mark. */
 int net_flows_flush(struct nl_sock *ct, uint32_t mark, struct err *err);
+
+/* net_unused.c: releases of which nothing remains. procnet is /proc/thread-self/net. */
+#define NET_FRESH_FILES 8
+struct net_fresh {
+	bool whole;
+	char *text[NET_FRESH_FILES]; /* what a new namespace shows */
+};
+/* Of the namespace this thread is in, which nobody had yet. -1: no lease can be looked at. */
+int net_fresh_read(const struct net *n, int procnet, struct net_fresh *ret);
+void net_fresh_done(struct net_fresh *f);
+enum net_use {
+	NET_UNUSED,  /* the namespace this thread is in shows no more than a fresh one */
+	NET_SOCKETS, /* it may, once the sockets in it are freed */
+	NET_USED,
+};
+enum net_use net_use_of(const struct net *n, const struct net_fresh *fresh, int procnet);
 
 /* net_bury.c: released leases whose interface is gone lose their elements and flows. */
 void net_bury(struct net *n, struct nl_sock *rt, struct nl_sock *nft);

@@ -9,10 +9,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
+#include <poll.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -70,7 +73,37 @@ struct maker {
 	unsigned number;
 	unsigned nsettling;
 	struct nl_sock rt, nft;
+	int procnet; /* files of the namespace this thread is in */
+	struct net_fresh fresh;
 };
+
+/* A maker that can't come back would keep a released namespace alive. */
+static void maker_return(const struct maker *m)
+{
+	while (setns(m->n->router, CLONE_NEWNET) < 0)
+		poll(NULL, 0, MAKE_BACKOFF_MS);
+}
+
+/* What a namespace that nobody had yet shows; once. */
+static void maker_learn(struct maker *m, int netns)
+{
+	if (m->fresh.whole || m->procnet < 0 || setns(netns, CLONE_NEWNET) < 0)
+		return;
+	if (net_fresh_read(m->n, m->procnet, &m->fresh) < 0)
+		net_fresh_done(&m->fresh);
+	maker_return(m);
+}
+
+static enum net_use lease_use(struct maker *m, const struct net_node *node)
+{
+	enum net_use use;
+
+	if (!m->fresh.whole || setns(node->netns, CLONE_NEWNET) < 0)
+		return NET_USED;
+	use = net_use_of(m->n, &m->fresh, m->procnet);
+	maker_return(m);
+	return use;
+}
 
 static struct net_node *lease_make(struct maker *m, struct err *err)
 {
@@ -97,6 +130,7 @@ static struct net_node *lease_make(struct maker *m, struct err *err)
 	}
 	node->dead_ms = clock_mono_ms() + NET_SETTLE_MS;
 	node->slot = slot;
+	maker_learn(m, node->netns);
 	return TAKE_PTR(node);
 }
 
@@ -153,11 +187,62 @@ static void maker_settle(struct maker *m)
 	}
 }
 
+/* Called and left with lock held: a released lease that is nobody's nor ready. */
+static void lease_die(struct net *n, struct net_node *node)
+{
+	int netns = TAKE_FD(node->netns);
+
+	node->dead_ms = clock_mono_ms();
+	node->next = n->dead;
+	n->dead = node;
+	pthread_mutex_unlock(&n->lock);
+	if (netns >= 0)
+		close(netns);
+	pthread_mutex_lock(&n->lock);
+}
+
+/* One returned lease becomes ready again or dies. Called and left with lock held. */
+static void maker_look(struct maker *m)
+{
+	struct net *n = m->n;
+	struct net_node *node = n->returned;
+	enum net_use use;
+
+	n->returned = node->next;
+	n->looking[m->number] = node->slot;
+	pthread_mutex_unlock(&n->lock);
+	use = lease_use(m, node);
+	pthread_mutex_lock(&n->lock);
+	n->looking[m->number] = 0;
+	if (use == NET_SOCKETS && clock_mono_ms() - node->dead_ms < NET_UNSURE_MS) {
+		node->next = n->unsure;
+		n->unsure = node;
+		return;
+	}
+	n->nreturned--;
+	if (use != NET_UNUSED) {
+		lease_die(n, node);
+		return;
+	}
+	node->next = n->ready;
+	n->ready = node;
+	n->nready++;
+	pthread_cond_signal(&n->have);
+}
+
+/*
+ * Most leases come back unused, so a few missing ones are waited for; but only while claims come,
+ * and never a quarter of the pool.
+ */
 static bool maker_wanted(const struct net *n)
 {
+	unsigned have = n->nready + n->nmaking + n->nreturned;
+
 	if (n->make_failed_ms && clock_mono_ms() - n->make_failed_ms < MAKE_BACKOFF_MS)
 		return false;
-	return n->nready + n->nmaking < n->pool + n->nwaiting;
+	if (n->nwaiting || have < n->pool - n->pool / 4)
+		return have < n->pool + n->nwaiting;
+	return have < n->pool && clock_mono_ms() - n->claimed_ms >= NET_REST_MS;
 }
 
 static void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t ms)
@@ -178,6 +263,10 @@ static int64_t maker_patience(const struct net *n, bool first)
 {
 	if (n->make_failed_ms)
 		return MAKE_BACKOFF_MS;
+	if (n->unsure)
+		return NET_UNSURE_LOOK;
+	if (n->nready + n->nmaking + n->nreturned < n->pool)
+		return NET_REST_MS;
 	return first ? NET_TICK_MS : NET_IDLE_MS;
 }
 
@@ -204,6 +293,20 @@ static void maker_nap(struct net *n)
 	pthread_mutex_lock(&n->lock);
 }
 
+/* Called and left with lock held, which is given up meanwhile. */
+static void maker_rest(struct maker *m)
+{
+	struct net *n = m->n;
+
+	if (m->nsettling) {
+		maker_nap(n);
+		return;
+	}
+	cond_wait_ms(&n->want, &n->lock, maker_patience(n, m->number == 0));
+	if (!n->returned)
+		n->returned = TAKE_PTR(n->unsure);
+}
+
 static void maker_loop(struct maker *m)
 {
 	struct net *n = m->n;
@@ -212,12 +315,12 @@ static void maker_loop(struct maker *m)
 
 	pthread_mutex_lock(&n->lock);
 	while (!n->stop) {
-		if (maker_wanted(n) && m->nsettling < NET_SETTLING)
+		if (n->returned)
+			maker_look(m);
+		else if (maker_wanted(n) && m->nsettling < NET_SETTLING)
 			maker_make(m);
-		else if (m->nsettling)
-			maker_nap(n);
 		else
-			cond_wait_ms(&n->want, &n->lock, maker_patience(n, first));
+			maker_rest(m);
 		maker_settle(m);
 		if (first && clock_mono_ms() - ticked >= NET_TICK_MS) {
 			ticked = clock_mono_ms();
@@ -236,6 +339,7 @@ static void *maker_main(void *arg)
 
 	/* Same share, but waking up a maker doesn't push a start aside. */
 	pthread_setschedparam(pthread_self(), SCHED_BATCH, &batch);
+	m->procnet = open("/proc/thread-self/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (setns(n->router, CLONE_NEWNET) < 0)
 		err_errno(&err, ERR_INTERNAL, errno, "enter the router");
 	else if (nl_open(&m->rt, NETLINK_ROUTE, &err) == 0 &&
@@ -248,6 +352,8 @@ static void *maker_main(void *arg)
 	}
 	nl_close(&m->rt);
 	nl_close(&m->nft);
+	scope_close(&m->procnet);
+	net_fresh_done(&m->fresh);
 	free(m);
 	return NULL;
 }
@@ -260,7 +366,7 @@ int net_pool_start(struct net *n, struct err *err)
 
 		if (!m)
 			return err_set(err, ERR_NOMEM, "out of memory");
-		*m = (struct maker){.n = n, .number = i, .rt.fd = -1, .nft.fd = -1};
+		*m = (struct maker){.n = n, .number = i, .rt.fd = -1, .nft.fd = -1, .procnet = -1};
 		e = pthread_create(&n->maker[i], NULL, maker_main, m);
 		if (e) {
 			free(m);
@@ -295,6 +401,8 @@ void net_pool_stop(struct net *n)
 		pthread_join(n->maker[n->nmakers - 1], NULL);
 	pthread_mutex_lock(&n->nft_lock);
 	net_elem_forget(n, &n->nft, n->ready, NULL);
+	net_elem_forget(n, &n->nft, n->returned, NULL);
+	net_elem_forget(n, &n->nft, n->unsure, NULL);
 	net_elem_forget(n, &n->nft, n->dead, NULL);
 	for (size_t i = 0; i < NET_MAKERS; i++)
 		net_elem_forget(n, &n->nft, n->settling[i], NULL);
@@ -302,10 +410,12 @@ void net_pool_stop(struct net *n)
 	for (size_t i = 0; i < NET_MAKERS; i++)
 		list_free(TAKE_PTR(n->settling[i]));
 	list_free(TAKE_PTR(n->ready));
+	list_free(TAKE_PTR(n->returned));
+	list_free(TAKE_PTR(n->unsure));
 	list_free(TAKE_PTR(n->dead));
 	for (size_t i = 0; i < NET_BUCKETS; i++)
 		list_free(TAKE_PTR(n->live[i]));
-	n->nready = n->nlive = 0;
+	n->nready = n->nlive = n->nreturned = 0;
 }
 
 /* Called with lock held. */
@@ -330,6 +440,7 @@ static struct net_node *pool_pop(struct net *n, struct err *err)
 	}
 	n->ready = node->next;
 	n->nready--;
+	n->claimed_ms = clock_mono_ms();
 	return node;
 }
 
@@ -337,12 +448,14 @@ int net_claim(struct net *n, uint32_t flags, struct net_lease *ret, struct err *
 {
 	struct err none = {0};
 	struct net_node *node;
+	bool wanted;
 	int r = 0;
 
 	pthread_mutex_lock(&n->lock);
 	node = pool_pop(n, err ? err : &none);
 	if (node)
 		net_pool_insert(n, node);
+	wanted = maker_wanted(n);
 	pthread_mutex_unlock(&n->lock);
 	if (!node)
 		return -1;
@@ -353,7 +466,8 @@ int net_claim(struct net *n, uint32_t flags, struct net_lease *ret, struct err *
 		pthread_mutex_unlock(&n->nft_lock);
 	}
 	/* Last, or the maker it wakes would take the processor first. */
-	pthread_cond_signal(&n->want);
+	if (wanted)
+		pthread_cond_signal(&n->want);
 	net_lease_fill(n, node, ret);
 	if (r < 0)
 		net_release(n, ret);
@@ -378,13 +492,16 @@ void net_release(struct net *n, struct net_lease *lease)
 		net_elem_open(&n->nft, node->slot, false, NULL);
 	node->open = false;
 	pthread_mutex_unlock(&n->nft_lock);
-	if (node->netns >= 0)
-		close(node->netns);
-	node->netns = -1;
-	node->dead_ms = clock_mono_ms();
 	pthread_mutex_lock(&n->lock);
-	node->next = n->dead;
-	n->dead = node;
+	if (node->netns >= 0 && n->nready + n->nmaking + n->nreturned < n->pool) {
+		node->dead_ms = clock_mono_ms();
+		node->next = n->returned;
+		n->returned = node;
+		n->nreturned++;
+		pthread_cond_signal(&n->want);
+	} else {
+		lease_die(n, node);
+	}
 	pthread_mutex_unlock(&n->lock);
 }
 

@@ -2,7 +2,9 @@
  * test_net_life.c - leases in numbers and over the daemon's death: adoption, bursts, leftovers,
  * the outside's switches, the operator's exceptions, the figures.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/in6.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -363,6 +365,130 @@ static void claim_takes_a_ready_lease_and_makes_none(void **state)
 	lab_close(&lab);
 }
 
+/* Does the slot come back while the whole pool is claimed and given back once? */
+static bool slot_comes_back(struct net *n, uint32_t slot)
+{
+	struct net_lease l[4];
+	bool found = false;
+
+	wait_clean(n);
+	wait_full(n);
+	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
+		claim(n, 0, &l[i]);
+		found = found || l[i].slot == slot;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(l); i++)
+		net_release(n, &l[i]);
+	return found;
+}
+
+static void lease_nobody_used_is_claimed_again(void **state)
+{
+	struct lab lab = {.cfg.pool = 4};
+	struct net_lease l;
+	uint32_t slot;
+
+	(void)state;
+	lab_open(&lab);
+	wait_full(lab.net);
+	claim(lab.net, 0, &l);
+	slot = l.slot;
+	net_release(lab.net, &l);
+	assert_true(slot_comes_back(lab.net, slot));
+	/* It still is a network, opened and shut as any other. */
+	wait_full(lab.net);
+	claim(lab.net, NET_BLOCK, &l);
+	assert_int_equal(lab_try(l.netns, LAB_WEB4, 80, true, NULL), ECONNREFUSED);
+	net_release(lab.net, &l);
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
+static int held = -1; /* what a use leaves open */
+
+static void use_uplink(const struct net_lease *l)
+{
+	assert_int_equal(lab_try(l->netns, LAB_WEB4, 80, true, NULL), 0);
+}
+
+static void use_refused(const struct net_lease *l)
+{
+	assert_int_equal(lab_try(l->netns, "10.1.1.1", 80, true, NULL), ECONNREFUSED);
+}
+
+static void use_datagram6(const struct net_lease *l)
+{
+	close(lab_datagram(l->netns, LAB_WEB6, 7));
+}
+
+static void use_loopback(const struct net_lease *l)
+{
+	assert_int_equal(lab_try(l->netns, "127.0.0.1", 80, true, NULL), ECONNREFUSED);
+}
+
+static void use_unroutable(const struct net_lease *l)
+{
+	int s = lab_socket(l->netns, AF_INET6, SOCK_DGRAM, 0);
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = 7, .sin6_scope_id = 1};
+
+	to.sin6_addr.s6_addr[0] = 0xfe;
+	to.sin6_addr.s6_addr[1] = 0x80;
+	sendto(s, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
+	close(s);
+}
+
+static void use_open_socket(const struct net_lease *l)
+{
+	held = lab_socket(l->netns, AF_UNIX, SOCK_STREAM, 0);
+}
+
+static void use_flow_label(const struct net_lease *l)
+{
+	int s = lab_socket(l->netns, AF_INET6, SOCK_DGRAM, 0);
+	struct in6_flowlabel_req req = {.flr_action = IPV6_FL_A_GET,
+					.flr_share = IPV6_FL_S_ANY,
+					.flr_flags = IPV6_FL_F_CREATE,
+					.flr_label = htonl(0x12345),
+					.flr_linger = 6};
+
+	inet_pton(AF_INET6, LAB_WEB6, &req.flr_dst);
+	assert_int_equal(setsockopt(s, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &req, sizeof(req)), 0);
+	close(s);
+}
+
+/* Each leaves a trace that a successor could read, or something that could still reach it. */
+static void lease_somebody_used_never_comes_back(void **state)
+{
+	static void (*const use[])(const struct net_lease *l) = {
+		use_uplink,	use_refused,	 use_datagram6,	 use_loopback,
+		use_unroutable, use_open_socket, use_flow_label,
+	};
+	struct lab lab = {.cfg.pool = 4};
+
+	(void)state;
+	lab_open(&lab);
+	for (size_t i = 0; i < ARRAY_LEN(use); i++) {
+		struct net_lease l;
+		uint32_t slot;
+
+		wait_full(lab.net);
+		claim(lab.net, 0, &l);
+		slot = l.slot;
+		use[i](&l);
+		net_release(lab.net, &l);
+		/* While it is open the namespace can't go, and isn't given to anybody. */
+		if (held >= 0)
+			wait_full(lab.net);
+		if (held >= 0)
+			close(held);
+		held = -1;
+		if (slot_comes_back(lab.net, slot))
+			fail_msg("use %zu shows to the next one", i);
+	}
+	wait_clean(lab.net);
+	lab_close(&lab);
+}
+
 struct burst {
 	struct net *n;
 	struct net_lease l;
@@ -533,6 +659,8 @@ int main(int argc, char **argv)
 		lab_test(adoption_refuses_a_process_of_another_network),
 		lab_test(killed_daemon_leaves_an_adoptable_router),
 		lab_test(claim_takes_a_ready_lease_and_makes_none),
+		lab_test(lease_nobody_used_is_claimed_again),
+		lab_test(lease_somebody_used_never_comes_back),
 		lab_test(burst_of_a_hundred_succeeds),
 		lab_test(d31_thousand_claims_and_releases_leave_nothing),
 		lab_test(d20_host_without_forwarding_fails_fast),
