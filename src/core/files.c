@@ -6,22 +6,15 @@
  */
 #include <string.h>
 
-#include "core/exec.h"
+#include "core/files_int.h"
 
 #define LOST_LOOKS    5
 #define LOST_PAUSE_MS 20
 
-struct file_at {
-	struct sandbox_row row;
-	char agent[108];
-	char path[AGENT_PATH_MAX];
-};
-
-static void file_at_done(struct file_at *f)
+void file_at_done(struct file_at *f)
 {
 	sandbox_row_done(&f->row);
 }
-#define auto_file auto_call(file_at_done)
 
 /* Home directory of the sandbox's user; asked once per start. */
 static int home_of(struct core *c, const struct sandbox_row *row, const char *agent,
@@ -109,9 +102,8 @@ int agent_failed(struct core *c, const struct caller *who, const char *id, struc
 	return -1;
 }
 
-/* path NULL: the working directory. */
-static int file_begin(struct core *c, const struct caller *who, const char *id, const char *path,
-		      struct file_at *f, struct err *err)
+int file_begin(struct core *c, const struct caller *who, const char *id, const char *path,
+	       struct file_at *f, struct err *err)
 {
 	if (path && valid_path(path, err) < 0)
 		return -1;

@@ -177,7 +177,7 @@ static int bulk_bytes(void *arg, const void *p, size_t n, struct err *err)
 		return err_set(err, ERR_INVALID, "%s.path: must have a length from 1 to %d", u->key,
 			       TOOLBOX_PATH_MAX - 1);
 	}
-	if (u->state != BULK_FILE || upload_write(&u->file, p, n, &why) == 0)
+	if (u->state != BULK_FILE || upload_bytes(&u->file, p, n, &why) == 0)
 		return 0;
 	/* The rest of this file is read past; the next one has its own chance. */
 	u->state = BULK_SKIP;
@@ -189,6 +189,7 @@ static int bulk_part_end(void *arg, struct err *err)
 {
 	struct bulk_upload *u = arg;
 	enum bulk_state was = u->state;
+	struct err why = {0};
 
 	u->state = BULK_SKIP;
 	if (was == BULK_PATH && (!u->path.len || strlen(buf_str(&u->path)) != u->path.len))
@@ -198,7 +199,8 @@ static int bulk_part_end(void *arg, struct err *err)
 		return wait_add(u, err);
 	if (was != BULK_FILE)
 		return 0;
-	upload_close(&u->file);
+	if (upload_finish(&u->file, &why) < 0)
+		return add_row(u, buf_str(&u->path), &why, err);
 	return add_row(u, buf_str(&u->path), NULL, err);
 }
 
@@ -299,7 +301,7 @@ int daytona_toolbox_UploadFiles(struct http_req *req, struct err *err)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	snprintf(u->sandbox, sizeof(u->sandbox), "%s", toolbox_id(req));
 	buf_init(&u->path, TOOLBOX_PATH_MAX - 1);
-	u->file = (struct upload_file){api_core(req), api_who(req), u->sandbox, -1, 0};
+	upload_init(&u->file, req, u->sandbox);
 	u->form = http_multipart_new(type ? type : "", &bulk_ops, u, err);
 	if (!u->form) {
 		bulk_upload_free(u);

@@ -5,6 +5,7 @@
 #define CAISSON_API_DAYTONA_TOOLBOX_H
 
 #include "api/daytona/daytona.h"
+#include "caisson/files.h"
 
 #define TOOLBOX_PATH_MAX 4096
 
@@ -48,13 +49,16 @@ struct upload_file {
 	struct core *core;
 	const struct caller *who; /* of the request, which outlives the sink */
 	const char *sandbox;
-	int fd; /* -1 closed */
+	struct file_put put; /* the whole file */
+	int fd;		     /* or one that goes on at an offset; -1 */
 	uint64_t bytes;
 };
-/* offset 0 empties the file first; else writing goes on there. */
+void upload_init(struct upload_file *f, struct http_req *req, const char *sandbox);
+/* offset 0 replaces the file at upload_finish; else writing goes on in it there. */
 int upload_open(struct upload_file *f, const char *path, uint64_t offset, struct err *err);
-int upload_write(struct upload_file *f, const void *p, size_t n, struct err *err);
-void upload_close(struct upload_file *f);
+int upload_bytes(struct upload_file *f, const void *p, size_t n, struct err *err);
+int upload_finish(struct upload_file *f, struct err *err);
+void upload_close(struct upload_file *f); /* what was not finished is gone, but not at an offset */
 
 /* ---- code_drivers.c: programs that read the code from standard input and run it ---- */
 extern const char driver_python[], driver_typescript[];

@@ -1,6 +1,7 @@
 /*
  * upload.c - contents of files into a sandbox, written while the body comes in: nothing is held
- * back, so a full disk or a slow one slows the client (contract §3.10).
+ * back, so a full disk or a slow one slows the client (contract §3.10). The file takes its place
+ * when all of it is there; what is cut leaves nothing.
  */
 #include "api/daytona/toolbox.h"
 
@@ -9,26 +10,40 @@
 #include <string.h>
 #include <strings.h>
 
-#define UPLOAD_WRITE (AGENT_OPEN_WRITE | AGENT_OPEN_CREATE | AGENT_OPEN_PARENTS)
+void upload_init(struct upload_file *f, struct http_req *req, const char *sandbox)
+{
+	*f = (struct upload_file){.core = api_core(req),
+				  .who = api_who(req),
+				  .sandbox = sandbox,
+				  .put = FILE_PUT_INIT,
+				  .fd = -1};
+}
 
 int upload_open(struct upload_file *f, const char *path, uint64_t offset, struct err *err)
 {
-	uint32_t flags = UPLOAD_WRITE | (offset ? 0 : AGENT_OPEN_TRUNC);
-
 	f->bytes = 0;
-	f->fd = file_open(f->core, f->who, f->sandbox, path, flags, 0644, NULL, err);
+	if (!offset)
+		return file_put_open(f->core, f->who, f->sandbox, path, AGENT_PUT_PARENTS, 0644,
+				     &f->put, err);
+	f->fd = file_open(f->core, f->who, f->sandbox, path,
+			  AGENT_OPEN_WRITE | AGENT_OPEN_CREATE | AGENT_OPEN_PARENTS, 0644, NULL,
+			  err);
 	if (f->fd < 0)
 		return -1;
-	if (offset && lseek(f->fd, (off_t)offset, SEEK_SET) < 0)
+	if (lseek(f->fd, (off_t)offset, SEEK_SET) < 0)
 		return err_errno(err, ERR_INVALID, errno, "offset: cannot continue at %llu",
 				 (unsigned long long)offset);
 	return 0;
 }
 
-int upload_write(struct upload_file *f, const void *p, size_t n, struct err *err)
+int upload_bytes(struct upload_file *f, const void *p, size_t n, struct err *err)
 {
 	const char *s = p;
 
+	if (f->fd < 0) {
+		f->bytes += n;
+		return file_put_write(&f->put, p, n, err);
+	}
 	while (n) {
 		ssize_t k = write(f->fd, s, n);
 
@@ -43,8 +58,17 @@ int upload_write(struct upload_file *f, const void *p, size_t n, struct err *err
 	return 0;
 }
 
+int upload_finish(struct upload_file *f, struct err *err)
+{
+	int rc = f->fd < 0 ? file_put_commit(&f->put, f->who, NULL, NULL, err) : 0;
+
+	upload_close(f);
+	return rc;
+}
+
 void upload_close(struct upload_file *f)
 {
+	file_put_done(&f->put);
 	if (f->fd >= 0)
 		close(f->fd);
 	f->fd = -1;
@@ -92,7 +116,7 @@ static int one_bytes(void *arg, const void *p, size_t n, struct err *err)
 {
 	struct one *u = arg;
 
-	return u->current ? upload_write(&u->file, p, n, err) : 0;
+	return u->current ? upload_bytes(&u->file, p, n, err) : 0;
 }
 
 static int one_part_end(void *arg, struct err *err)
@@ -122,6 +146,8 @@ static int one_end(void *arg, struct http_req *req, struct err *err)
 		return -1;
 	if (u->form && !u->seen)
 		return err_set(err, ERR_INVALID, "file: is required");
+	if (upload_finish(&u->file, err) < 0)
+		return file_failed("path", err);
 	jw_init(&w, &b);
 	jw_open(&w, '{');
 	jw_kstr(&w, "name", slash ? slash + 1 : u->path);
@@ -169,7 +195,7 @@ int daytona_toolbox_UploadFile(struct http_req *req, struct err *err)
 	snprintf(u->sandbox, sizeof(u->sandbox), "%s", toolbox_id(req));
 	snprintf(u->path, sizeof(u->path), "%s", a.path);
 	u->offset = (uint64_t)a.offset;
-	u->file = (struct upload_file){api_core(req), api_who(req), u->sandbox, -1, 0};
+	upload_init(&u->file, req, u->sandbox);
 	if (one_begin(u, http_header(req, "Content-Type"), err) < 0) {
 		one_free(u);
 		return -1;
