@@ -96,17 +96,21 @@ static void exec_try(const struct spawn *s, const char *path, const char *const 
 	execve(path, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)s->env);
 }
 
+const char *const child_shells[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash",
+				    "/bin/sh",	 "/usr/bin/sh",	  "/busybox/sh",
+				    NULL};
+
 /* bash, else sh; s->argv is {name, "-c", text, …} with the name still to be put in. */
 static _Noreturn void child_shell(struct spawn *s)
 {
-	static const char *const shell[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash",
-					    "/bin/sh",	 "/usr/bin/sh",	  "/busybox/sh"};
 	const char **argv = (const char **)(uintptr_t)s->argv;
 	int errnum = ENOENT;
 
-	for (size_t i = 0; i < ARRAY_LEN(shell); i++) {
-		argv[0] = strrchr(shell[i], '/') + 1;
-		exec_try(s, shell[i], argv);
+	if (s->plain_argv)
+		plain_exec(s);
+	for (const char *const *shell = child_shells; *shell; shell++) {
+		argv[0] = strrchr(*shell, '/') + 1;
+		exec_try(s, *shell, argv);
 		if (errno != ENOENT && errno != ENOTDIR)
 			errnum = errno;
 	}

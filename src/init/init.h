@@ -147,9 +147,22 @@ struct spawn {
 	enum spawn_step fail;
 	int errnum;
 	bool fell_back;
+	/* The command without its shell (plain.c), or NULL. */
+	const char **plain_argv, **plain_env;
+	size_t plain_nenv;
+	char pwd_key[4];   /* "PWD=" in front of at, as a variable of the command */
 	char at[PATH_MAX]; /* working directory */
+	char try_key[2];   /* the same with "_=" */
 	char try[PATH_MAX];
 };
+extern const char *const child_shells[]; /* in the order they are tried; NULL ends */
+
+/* ---- plain.c ---- */
+/* s->env is complete. Sets plain_argv when the request may do without a shell; the heap block the
+ * words are in is the caller's, NULL when there is none. */
+void *plain_build(struct spawn *s, const struct agent_req *r);
+/* In the child, where the shell would be started: returns when a shell has to do it. */
+void plain_exec(struct spawn *s);
 /* On the child's stack, in our memory: raw calls, no locks, no heap. Does not return. */
 _Noreturn void child_run(struct spawn *s);
 

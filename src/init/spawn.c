@@ -332,7 +332,7 @@ void spawn_run(struct init *in, struct conn *c, const struct agent_req *r)
 	static uint32_t seq;
 	auto_call(streams_done) struct streams st = {
 		.child = {-1, -1, -1}, .api = {-1, -1, -1}, .master = -1};
-	auto_free void *args = NULL;
+	auto_free void *args = NULL, *plain = NULL;
 	struct err err;
 
 	if (request_check(r, &err) < 0 || user_find(r->user, &user, &err) < 0) {
@@ -351,6 +351,7 @@ void spawn_run(struct init *in, struct conn *c, const struct agent_req *r)
 		conn_fail(in, c, &err);
 		return;
 	}
+	plain = plain_build(&s, r);
 	if (streams_open(&st, r, &user, &err) < 0) {
 		conn_fail(in, c, &err);
 		return;
