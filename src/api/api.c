@@ -96,6 +96,19 @@ int api_enter(struct http_req *req, const struct http_route_meta *meta, const ch
 	return meta->permission ? need_permission(&ctx->who, meta->permission, err) : 0;
 }
 
+int api_enter_as(struct http_req *req, const struct caller *who, const char *source,
+		 struct err *err)
+{
+	struct api_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	ctx->who = *who;
+	fill_origin(req, &ctx->who, source);
+	http_set_ctx(req, ctx);
+	return 0;
+}
+
 /* What the path names, when the handler did not say it. */
 static const char *path_target(struct http_req *req)
 {

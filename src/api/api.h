@@ -23,6 +23,9 @@ void api_target(struct http_req *req, const char *id);
 /* Bearer token and organization to the caller of this request, and its permission. */
 int api_enter(struct http_req *req, const struct http_route_meta *meta, const char *source,
 	      struct err *err);
+/* The same for a caller that is known by other means. */
+int api_enter_as(struct http_req *req, const struct caller *who, const char *source,
+		 struct err *err);
 void api_leave(struct http_req *req, const struct http_route_meta *meta, int status,
 	       const struct err *err);
 void api_ctx_free(void *ctx);

@@ -178,6 +178,12 @@ int store_exec_key(struct store *s, const struct process_row *row, const char *k
 int store_exec_key_get(struct store *s, const char *sandbox, const char *key,
 		       const uint8_t digest[32], struct exec_key_row *ret, struct err *err);
 
+/* ---- keys of signed links ---- */
+int store_sign_get(struct store *s, const char *sandbox, char *ret, size_t cap, struct err *err);
+/* replace false: one that is there stays. */
+int store_sign_put(struct store *s, const char *sandbox, const char *key, bool replace,
+		   int64_t now_ms, struct err *err);
+
 /* ---- images, snapshots ---- */
 int store_image_put(struct store *s, struct image *img, struct err *err); /* by name; id filled */
 int store_image_get(struct store *s, const char *name, struct image *ret, struct err *err);

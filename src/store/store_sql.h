@@ -280,6 +280,11 @@
 	  "SELECT id FROM sandbox WHERE auto_destroy_ms > 0 AND auto_destroy_ms <= ?1"             \
 	  " AND state <> 5 LIMIT ?2")                                                              \
 	X(ST_SANDBOX_DROP, 0, "DELETE FROM sandbox WHERE id = ?1 AND state = 5")                   \
+	X(ST_SIGN_GET, 0, "SELECT key FROM signing_key WHERE sandbox_id = ?1")                     \
+	X(ST_SIGN_ADD, 0, "INSERT INTO signing_key VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")    \
+	X(ST_SIGN_PUT, 0,                                                                          \
+	  "INSERT INTO signing_key VALUES (?1, ?2, ?3)"                                            \
+	  " ON CONFLICT (sandbox_id) DO UPDATE SET key = ?2, created_ms = ?3")                     \
 	X(ST_LABEL_INSERT, 0, "INSERT INTO label (sandbox_id, key, value) VALUES (?1, ?2, ?3)")    \
 	X(ST_LABEL_CLEAR, 0, "DELETE FROM label WHERE sandbox_id = ?1")                            \
 	X(ST_LABEL_COUNT, 0,                                                                       \

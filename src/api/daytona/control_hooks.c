@@ -1,7 +1,7 @@
 /*
  * control_hooks.c - the two dialects of the Daytona contract as the server sees them.
  */
-#include "api/daytona/daytona.h"
+#include "api/daytona/signed.h"
 #include "caisson/dialects.h"
 
 static const char *source_of(struct http_req *req)
@@ -23,6 +23,8 @@ static void control_leave(struct http_req *req, const struct http_route *rt, int
 
 static int toolbox_enter(struct http_req *req, const struct http_route *rt, struct err *err)
 {
+	if (signed_link(req, rt))
+		return signed_enter(req, rt, err);
 	return api_enter(req, &daytona_toolbox_meta[rt->tag], source_of(req), err);
 }
 
