@@ -49,6 +49,13 @@ struct cli {
 	bool key_local; /* read from this machine's daemon, so for no other address */
 };
 
+/* The command line is wrong: an exit code, with what to say in err. */
+static inline int cli_usage(struct err *err, const char *text)
+{
+	err_set(err, ERR_INVALID, "%s", text);
+	return CLI_USAGE;
+}
+
 extern const struct cmd cli_commands[];
 extern const size_t cli_ncommands;
 
@@ -63,6 +70,23 @@ int cmd_delete(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_exec(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_run(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_cp(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_session_create(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_session_list(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_session_exec(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_session_logs(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_session_input(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_session_delete(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_clone(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_status(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_add(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_commit(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_push(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_pull(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_branch(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_checkout(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_init(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_git_log(struct cli *c, int argc, char **argv, struct err *err);
+int cmd_ports(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_image_import(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_image_list(struct cli *c, int argc, char **argv, struct err *err);
 int cmd_image_delete(struct cli *c, int argc, char **argv, struct err *err);

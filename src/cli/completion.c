@@ -52,6 +52,19 @@ static void print_cases(void)
 	}
 }
 
+/* Commands whose first argument is a sandbox; cp has it on either side. */
+static void print_takers(void)
+{
+	const char *between = "";
+	for (size_t i = 0; i < cli_ncommands; i++) {
+		const struct cmd *m = &cli_commands[i];
+		if (strncmp(m->args, "SANDBOX", 7) && strcmp(m->name, "cp"))
+			continue;
+		printf("%s\"%s\"", between, m->name);
+		between = " | ";
+	}
+}
+
 static void print_bash(void)
 {
 	puts("# bash completion of caisson: source <(caisson completion bash)\n"
@@ -73,8 +86,10 @@ static void print_bash(void)
 	printf("\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$options");
 	print_options(opt_global);
 	puts("\" -- \"$cur\")); return ;;\n\tesac\n"
-	     "\tcase $cmd in\n"
-	     "\tget | start | stop | delete | exec | logs | cp)\n"
+	     "\tcase $cmd in");
+	putchar('\t');
+	print_takers();
+	puts(")\n"
 	     "\t\twords=$(caisson list --quiet --names 2> /dev/null)\n"
 	     "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
 	     "\tesac\n"

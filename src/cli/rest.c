@@ -16,6 +16,7 @@ struct call {
 	const struct rest_stream *s;
 	const void *up; /* body held in memory */
 	size_t up_len;
+	long patience_s; /* 0 none */
 	struct err *err;
 	bool gave_up; /* a callback failed and err tells why */
 };
@@ -165,8 +166,7 @@ static int setup(struct call *k, const char *method, const char *url, struct cur
 	curl_easy_setopt(k->curl, CURLOPT_WRITEDATA, k);
 	curl_easy_setopt(k->curl, CURLOPT_READFUNCTION, on_body);
 	curl_easy_setopt(k->curl, CURLOPT_READDATA, k);
-	if (!k->s)
-		curl_easy_setopt(k->curl, CURLOPT_TIMEOUT, (long)REST_PATIENCE_S);
+	curl_easy_setopt(k->curl, CURLOPT_TIMEOUT, k->patience_s);
 	if (c->key &&
 	    snprintf(line, sizeof(line), "Authorization: Bearer %s", c->key) < (int)sizeof(line))
 		*head = curl_slist_append(*head, line);
@@ -212,16 +212,22 @@ static int run(struct call *k, const char *method, const char *url, json_t **ret
 	return rc;
 }
 
-int rest_call(struct cli *c, const char *method, const char *url, const json_t *body, json_t **ret,
-	      struct err *err)
+int rest_call_for(struct cli *c, const char *method, const char *url, const json_t *body,
+		  int patience_s, json_t **ret, struct err *err)
 {
-	struct call k = {.c = c};
+	struct call k = {.c = c, .patience_s = patience_s};
 	auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	if (body && !text)
 		return err_set(err, ERR_INVALID, "the request is not valid UTF-8");
 	k.up = text;
 	k.up_len = text ? strlen(text) : 0;
 	return run(&k, method, url, ret, err);
+}
+
+int rest_call(struct cli *c, const char *method, const char *url, const json_t *body, json_t **ret,
+	      struct err *err)
+{
+	return rest_call_for(c, method, url, body, REST_PATIENCE_S, ret, err);
 }
 
 int rest_stream(struct cli *c, const char *method, const char *url, const struct rest_stream *s,

@@ -34,6 +34,10 @@ int url_query(struct buf *b, const char *key, const char *value, struct err *err
 int rest_call(struct cli *c, const char *method, const char *url, const json_t *body, json_t **ret,
 	      struct err *err);
 
+/* The same with another limit in seconds; 0: as long as it takes. */
+int rest_call_for(struct cli *c, const char *method, const char *url, const json_t *body,
+		  int patience_s, json_t **ret, struct err *err);
+
 /* Bytes of a body as they are needed; 0 ends, -1 with err set gives up. */
 typedef ssize_t (*rest_read_fn)(void *arg, void *p, size_t cap, struct err *err);
 /* Bytes of a reply as they come; -1 with err set gives up. */

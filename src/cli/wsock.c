@@ -163,7 +163,8 @@ int wsock_open(struct wsock *w, struct cli *c, const char *path, struct err *err
 	buf_init(&w->in, WSOCK_MESSAGE_MAX + READ_MAX);
 	buf_init(&w->msg, WSOCK_MESSAGE_MAX);
 	buf_init(&w->out, WSOCK_OUT_MAX);
-	if (snprintf(url, sizeof(url), "%s%s", c->url, path) >= (int)sizeof(url))
+	if (snprintf(url, sizeof(url), "%s%s", *path == '/' ? c->url : "", path) >=
+	    (int)sizeof(url))
 		return err_set(err, ERR_INVALID, "the URL is too long");
 	if (connect_to(w, c, url, err) < 0)
 		return -1;

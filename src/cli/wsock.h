@@ -25,7 +25,7 @@ struct wsock {
 	bool closed;	/* the peer ended the connection */
 };
 
-/* path is below the API's base. A refusal gives the words of the server. */
+/* path is below the API's base, or a full http(s) URL. A refusal gives the words of the server. */
 int wsock_open(struct wsock *w, struct cli *c, const char *path, struct err *err);
 void wsock_done(struct wsock *w);
 #define auto_wsock auto_call(wsock_done)

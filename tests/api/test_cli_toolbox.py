@@ -1,0 +1,295 @@
+"""The command line's view of what runs and lies in a sandbox: terminals, ports, sessions, git."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+import cli_daemon  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def d():
+    with cli_daemon.Daemon(image=cli_daemon.DEFAULT) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def box(d):
+    d.cli("create", "--name", "tools", "--auto-stop", "0")
+    yield "tools"
+    d.cli("delete", "-f", "tools")
+
+
+def text(out):
+    return out.stdout.decode()
+
+
+def popen(d, *argv, **kw):
+    return subprocess.Popen([f"{cli_daemon.BUILD}/caisson", *argv], env=d.cli_env(), **kw)
+
+
+def fails(d, code, *argv, **kw):
+    out = d.cli(*argv, check=False, **kw)
+    assert out.returncode == code, out
+    lines = out.stderr.decode().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("caisson: "), out
+    return lines[0]
+
+
+def needs(operation):
+    """Skips while the operation answers 501."""
+    with open(f"{cli_daemon.TOP}/openapi/daytona-toolbox.json", encoding="utf-8") as f:
+        ops = [op for verbs in json.load(f)["paths"].values() for op in verbs.values()]
+    built = any(op.get("operationId") == operation and op["x-caisson"]["built"] for op in ops)
+    return pytest.mark.skipif(not built, reason=f"{operation} answers 501")
+
+
+def wait_for(fn, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not fn():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+# ---- exec -it ----
+
+class Terminal:
+    """Our end of a terminal that a `caisson exec -it` runs on."""
+
+    def __init__(self, d, *argv, rows=24, cols=80):
+        self.master, self.slave = pty.openpty()
+        self.size(rows, cols)
+        self.before = termios.tcgetattr(self.slave)
+        self.seen = b""
+        self.proc = popen(d, "exec", "-it", *argv, stdin=self.slave, stdout=self.slave,
+                          stderr=self.slave, start_new_session=True,
+                          preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def size(self, rows, cols):
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def send(self, data):
+        os.write(self.master, data)
+
+    def until(self, want, seconds=15):
+        """What came up to and with want; the rest stays for the next call."""
+        deadline = time.monotonic() + seconds
+        while want not in self.seen:
+            ready = select.select([self.master], [], [], max(0, deadline - time.monotonic()))[0]
+            assert ready, self.seen
+            self.seen += os.read(self.master, 4096)
+        at = self.seen.index(want) + len(want)
+        got, self.seen = self.seen[:at], self.seen[at:]
+        return got
+
+    def end(self):
+        code = self.proc.wait(15)
+        after = termios.tcgetattr(self.slave)
+        os.close(self.master)
+        os.close(self.slave)
+        assert after == self.before, "the terminal was left changed"
+        return code
+
+
+def test_terminal_is_raw_and_given_back(d, box):
+    t = Terminal(d, box, "bash", "--norc", rows=31, cols=97)
+    t.send(b"PS1=; stty size; echo o''n\n")
+    assert b"31 97" in t.until(b"on\r\n")
+    # Keys that a cooked terminal would keep for itself.
+    t.send(b"echo g''o; cat -v\n")
+    t.until(b"go\r\n")
+    t.send(b"\x16\x03\x16\x1a\x16\x1c\x16\x11 keys\n")
+    t.until(b"^C^Z^\\^Q keys")
+    t.send(b"\x04")
+    t.send(b"exit 6\n")
+    assert t.end() == 6
+
+
+def test_interrupt_key_reaches_the_program(d, box):
+    t = Terminal(d, box, "bash", "--norc")
+    t.send(b"PS1=; sleep 1000; echo code=$?\n")
+    wait_for(lambda: text(d.cli("exec", box, "pgrep", "-fc", "^sleep 1000", check=False)) == "1\n")
+    t.send(b"\x03")
+    # An interrupted list ends; the shell is there for the next line.
+    t.send(b"echo st''ill\n")
+    t.until(b"still\r\n")
+    t.send(b"exit\n")
+    assert t.end() in (0, 130)
+
+
+def test_terminal_follows_the_window(d, box):
+    t = Terminal(d, box, "bash", "--norc")
+    t.send(b"PS1=; trap 'stty size' WINCH; echo o''n\n")
+    t.until(b"on\r\n")
+    t.size(20, 60)
+    t.until(b"20 60")
+    t.size(50, 132)
+    t.until(b"50 132")
+    t.send(b"exit\n")
+    assert t.end() == 0
+
+
+def test_terminal_survives_large_output_and_unicode(d, box):
+    t = Terminal(d, box, "sh", "-c", "seq 1 20000; echo 日本 ☕; exit 3")
+    got = t.until("日本 ☕\r\n".encode(), 30)
+    assert got.replace(b"\r\n", b"\n") == "".join(
+        f"{i}\n" for i in range(1, 20001)).encode() + "日本 ☕\n".encode()
+    assert t.end() == 3
+
+
+def test_terminal_is_given_back_when_the_daemon_goes(d, box):
+    t = Terminal(d, box, "bash", "--norc")
+    t.send(b"PS1=; echo o''n\n")
+    t.until(b"on\r\n")
+    d.kill("api")
+    assert t.end() == 125
+    d.wait_ready()
+
+
+# ---- ports ----
+
+def test_ports_are_listed(d, box):
+    listen = ("import socket,time; s=[socket.socket() for _ in 'ab']; s[0].bind(('127.0.0.1', 4001)); "
+              "s[1].bind(('0.0.0.0', 4002)); [x.listen() for x in s]; print('on', flush=True); time.sleep(600)")
+    p = popen(d, "exec", box, "python3", "-c", listen, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        assert p.stdout.readline() == b"on\n"
+        wait_for(lambda: text(d.cli("ports", box)).split() == ["4001", "4002"])
+        assert json.loads(text(d.cli("ports", box, "--json"))) == [4001, 4002]
+    finally:
+        p.kill()
+        p.wait(10)
+    fails(d, 1, "ports", "nowhere")
+    fails(d, 2, "ports")
+
+
+# ---- sessions ----
+
+@pytest.fixture(scope="module")
+def session(d, box):
+    name = text(d.cli("session", "create", box)).strip()
+    assert name.startswith("session-")
+    yield name
+    d.cli("session", "delete", box, name)
+
+
+@needs("SessionExecuteCommand")
+def test_session_keeps_its_state(d, box, session):
+    d.cli("session", "exec", box, session, "cd /tmp; export A='x  y'")
+    assert text(d.cli("session", "exec", box, session, "--", 'echo "$A"; pwd')) == "x  y\n/tmp\n"
+    out = d.cli("session", "exec", box, session, "echo out; echo err >&2; (exit 7)", check=False)
+    assert (out.returncode, out.stdout, out.stderr) == (7, b"out\n", b"err\n")
+    assert text(d.cli("session", "exec", box, session, "cat; echo end")) == "end\n"
+
+
+@needs("SessionExecuteCommand")
+def test_session_is_listed(d, box, session):
+    d.cli("session", "exec", box, session, "true # in the list")
+    assert session in text(d.cli("session", "list", box))
+    assert "true # in the list" in text(d.cli("session", "list", box, session))
+    one = json.loads(text(d.cli("session", "list", "-j", box, session)))
+    assert one["sessionId"] == session and one["commands"][-1]["exitCode"] == 0
+
+
+@needs("SessionExecuteCommand")
+def test_session_output_comes_as_it_is_made(d, box, session):
+    p = popen(d, "session", "exec", "-f", box, session,
+              "echo one; read x; echo got $x; echo err >&2; (exit 5)",
+              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.readline() == b"one\n"
+    last = json.loads(text(d.cli("session", "list", "-j", box, session)))["commands"][-1]
+    assert "exitCode" not in last
+    d.cli("session", "input", box, session, last["id"], "two", "words")
+    out, err = p.communicate(timeout=20)
+    assert b"got two words\n" in out and err == b"err\n"
+    assert p.returncode == 5
+
+
+@needs("SessionExecuteCommand")
+def test_session_command_runs_detached_and_is_followed(d, box, session):
+    cmd = text(d.cli("session", "exec", "-d", box, session,
+                     "for i in 1 2 3; do echo $i; echo e$i >&2; sleep 0.2; done; read a; read b; echo $b$a"))
+    cmd = cmd.strip()
+    assert re.fullmatch(r"[0-9a-f-]{36}", cmd)
+    p = popen(d, "session", "logs", "-f", box, session, cmd, stdin=subprocess.DEVNULL,
+              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.readline() == b"1\n"
+    d.cli("session", "input", box, session, cmd, input=b"x\ny\n")
+    out, err = p.communicate(timeout=20)
+    assert out.endswith(b"yx\n") and err == b"e1\ne2\ne3\n" and p.returncode == 0
+    again = d.cli("session", "logs", box, session, cmd)
+    assert (again.stdout, again.stderr) == (b"1\n" + out, err)
+    fails(d, 1, "session", "input", box, session, cmd, "late")
+
+
+@needs("SessionExecuteCommand")
+def test_session_reader_that_goes_away_is_no_error(d, box, session):
+    out = subprocess.run(f"{cli_daemon.BUILD}/caisson session exec -f {box} {session} "
+                         "'seq 1 200000' | head -n 2", shell=True, env=d.cli_env(),
+                         capture_output=True, check=False, timeout=30)
+    assert (out.stdout, out.stderr) == (b"1\n2\n", b"")
+
+
+@needs("SessionExecuteCommand")
+def test_session_faults_are_one_line(d, box, session):
+    fails(d, 1, "session", "create", box, session)
+    fails(d, 125, "session", "exec", box, "none", "true")
+    fails(d, 1, "session", "logs", box, session, "none")
+    fails(d, 1, "session", "delete", box, "none")
+    fails(d, 2, "session", "exec", box)
+    other = text(d.cli("session", "create", box, "ends")).strip()
+    assert d.cli("session", "exec", box, other, "exit 3", check=False).returncode == 3
+    assert "ended" in fails(d, 125, "session", "exec", box, other, "true")
+    d.cli("session", "delete", box, other)
+
+
+# ---- git ----
+
+@needs("CloneRepository")
+def test_git_from_init_to_push(d, box):
+    git = lambda *argv, **kw: d.cli("git", *argv, **kw)  # noqa: E731
+    run = lambda *argv: text(d.cli("exec", box, *argv))  # noqa: E731
+    git("init", "--bare", "-b", "main", box, "/home/daytona/origin.git")
+    git("clone", box, "/home/daytona/origin.git", "work")
+    run("sh", "-c", "cd work && git checkout -qB main && echo hi > a.txt && mkdir 'b c' && echo x > 'b c/ü'")
+    status = text(git("status", "-C", "work", box))
+    assert status.startswith("on main") and "a.txt" in status and "Untracked" in status
+    git("add", "-C", "work", box, "a.txt", "b c/ü")
+    fails(d, 2, "git", "commit", "-C", "work", box)
+    commit = text(git("commit", "-C", "work", box, "-m", "first", "--author", "Ada <ada@example.com>")).strip()
+    assert re.fullmatch(r"[0-9a-f]{40}", commit)
+    git("push", "-C", "work", "--remote", "origin", "-b", "main", "--set-upstream", box)
+    assert json.loads(text(git("status", "-j", "-C", "work", box)))["ahead"] == 0
+    log = text(git("log", "-C", "work", box))
+    assert commit[:12] in log and "first" in log and "Ada" in log
+    git("branch", "-C", "work", box, "feature")
+    git("checkout", "-C", "work", box, "feature")
+    assert "* feature" in text(git("branch", "-C", "work", box))
+    git("checkout", "-C", "work", box, "main")
+    git("branch", "-d", "-C", "work", box, "feature")
+    assert text(git("branch", "-C", "work", box)).split() == ["*", "main"]
+    run("git", "-C", "work", "config", "user.name", "Local")
+    run("git", "-C", "work", "config", "user.email", "l@example.com")
+    git("commit", "-C", "work", box, "-m", "empty", "--allow-empty")
+    assert "Local" in text(git("log", "-C", "work", box))
+    git("clone", "--depth", "1", box, "file:///home/daytona/origin.git")
+    assert run("git", "-C", "origin", "rev-list", "--count", "HEAD") == "1\n"
+    git("pull", "-C", "origin", box)
+
+
+@needs("CloneRepository")
+def test_git_faults_are_one_line(d, box):
+    fails(d, 1, "git", "status", "-C", "/tmp", box)
+    fails(d, 1, "git", "clone", box, "http://127.0.0.1:9/x.git")
+    fails(d, 2, "git", "branch", "-d", box)
+    fails(d, 2, "git", "commit", box, "-m", "x", "--author", "nobody")
