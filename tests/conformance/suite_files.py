@@ -53,9 +53,11 @@ def tour_with_relative_paths(sb):
 
 def streams(sb):
     fs = sb.fs
-    chunk = os.urandom(1 << 16)
-    fs.upload_file_stream((chunk for _ in range(64)), "/tmp/gen")
-    equal("stream of a generator", fs.get_file_info("/tmp/gen").size, 64 << 16)
+    with open("gen", "wb") as f:
+        f.write(os.urandom(64 << 16))
+    with open("gen", "rb") as f:
+        fs.upload_file_stream(f, "/tmp/gen")
+    equal("stream of a file", fs.get_file_info("/tmp/gen").size, 64 << 16)
     raises("stream of a missing file", sdk.DaytonaError, lambda: b"".join(fs.download_file_stream("/nope")))
     stop = threading.Event()
     try:

@@ -155,6 +155,7 @@ def conflicts(sb):
     git.push("/tmp/one")
     raises("push: behind", sdk.DaytonaGitPushRejectedError, lambda: git.push("/tmp/two"), status=409,
            code="GIT_PUSH_REJECTED")
+    git.configure_user(*ME, scope="local", path="/tmp/two")
     raises("pull: conflict", sdk.DaytonaConflictError, lambda: git.pull("/tmp/two"), status=409)
     git.clone(ORIGIN, "/tmp/three")
     sb.fs.upload_file(b"dirty\n", "/tmp/three/same")
