@@ -221,6 +221,8 @@ struct box_host *box_host_open(const struct box_config *cfg, struct err *err)
 	pthread_cond_init(&h->work, NULL);
 	pthread_cond_init(&h->done, NULL);
 	if (host_open(h, cfg, err) < 0) {
+		/* Groups that hold a predecessor's boxes are not empty, and so stay. */
+		cg_host_close(&h->cg, true);
 		box_host_close(h, false);
 		return NULL;
 	}

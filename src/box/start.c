@@ -237,8 +237,11 @@ static long start_clone_owned(struct start *s, int cgroup)
 	/* Raw calls, for this thread alone; the secure bits keep its capabilities. */
 	if (syscall(SYS_setresuid, -1, s->b->uid_base, -1) < 0)
 		return -1;
+	/* What the kernel makes with the namespaces, such as the root of mqueue, gets both ids. */
+	syscall(SYS_setfsgid, s->b->uid_base);
 	pid = start_clone(s, cgroup);
 	saved = errno;
+	syscall(SYS_setfsgid, 0);
 	syscall(SYS_setresuid, -1, 0, -1);
 	errno = saved;
 	return pid;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -768,6 +769,40 @@ static void start_that_fails_leaves_no_run_directory(void **state)
 	assert_int_equal(errno, ENOENT);
 }
 
+/* Directories of this name in any cgroup hierarchy. */
+static size_t cgroups_named(const char *name)
+{
+	static const char *const above[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/*"};
+	char pattern[160];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
+		glob_t g = {0};
+
+		snprintf(pattern, sizeof(pattern), "%s/%s", above[i], name);
+		if (glob(pattern, 0, NULL, &g) == 0)
+			n += g.gl_pathc;
+		globfree(&g);
+	}
+	return n;
+}
+
+static void start_that_fails_leaves_no_cgroups(void **state)
+{
+	char path[160], instance[16] = "", name[40];
+
+	(void)state;
+	lab.api = idle_api;
+	snprintf(path, sizeof(path), "%s/boxes", lab.data);
+	assert_int_equal(path_write_at(AT_FDCWD, path, "no directory", 12, 0600, NULL), 0);
+	assert_int_equal(WEXITSTATUS(runner_ends()), 1);
+	snprintf(path, sizeof(path), "%s/instance", lab.data);
+	assert_int_equal(path_read_at(AT_FDCWD, path, instance, sizeof(instance), NULL), 8);
+	snprintf(name, sizeof(name), "caisson-%s", instance);
+	assert_int_equal(cgroups_named(name), 0);
+	assert_true(cgroups_named("cgroup.procs") > 0);
+}
+
 #define PRIV_TEST(fn) cmocka_unit_test_setup_teardown(fn, lab_open, lab_close)
 
 int main(void)
@@ -787,6 +822,7 @@ int main(void)
 		PRIV_TEST(api_that_served_is_started_again_each_time),
 		PRIV_TEST(second_runner_on_a_data_directory_refuses),
 		PRIV_TEST(start_that_fails_leaves_no_run_directory),
+		PRIV_TEST(start_that_fails_leaves_no_cgroups),
 		PRIV_TEST(other_programs_are_not_taken_for_caisson_init),
 	};
 

@@ -125,11 +125,15 @@ damage_ends_in_failed_and_mends() {
 }
 
 nothing_left() {
-	[[ -z $(first_process) && -z $(find "$DATA/boxes" "$DATA/trash" -mindepth 1) ]]
+	[[ -z $(first_process) && -z $(find "$DATA/boxes" "$DATA/trash" -mindepth 1 ! -name '.*') ]]
 }
 
 delete_leaves_nothing() {
-	caisson delete -q live && until_true nothing_left
+	caisson delete -q live || return 1
+	until_true nothing_left && return
+	first_process
+	find "$DATA/boxes" "$DATA/trash" | head
+	return 1
 }
 
 top=$(sed -n 's/.*caisson_top=\([^ ]*\).*/\1/p' /proc/cmdline)
