@@ -68,9 +68,22 @@ static size_t str_size(const char *s)
 
 static size_t request_size(const struct agent_req *r)
 {
-	return WIRE_FRAME_HEAD + 64 + str_size(r->user) + str_size(r->path) + str_size(r->to) +
-	       str_size(r->owner) + str_size(r->group) + str_size(r->cwd) + str_size(r->pattern) +
-	       strv_size(&r->argv) + strv_size(&r->env);
+	const char *const text[] = {r->user,	r->path, r->to,	    r->owner, r->group, r->cwd,
+				    r->pattern, r->id,	 r->parent, r->label, r->text};
+	size_t n = WIRE_FRAME_HEAD + 64 + 4 + r->data.n + strv_size(&r->argv) + strv_size(&r->env);
+
+	for (size_t i = 0; i < ARRAY_LEN(text); i++)
+		n += str_size(text[i]);
+	return n;
+}
+
+struct agent_strv agent_strv_of(const char *const *v)
+{
+	struct agent_strv r = {.v = v};
+
+	while (v && v[r.n])
+		r.n++;
+	return r;
 }
 
 int agent_call_send(int sock, const struct agent_req *r, int64_t deadline_ms, struct err *err)
@@ -111,8 +124,14 @@ static bool code_allowed(uint16_t code)
 
 static const char *tag_known(const char *tag)
 {
-	static const char *const known[] = {"FILE_NOT_FOUND", "FILE_ACCESS_DENIED",
-					    "INVALID_FILE_PATH", "SHELL_NOT_FOUND"};
+	static const char *const known[] = {"FILE_NOT_FOUND",
+					    "FILE_ACCESS_DENIED",
+					    "INVALID_FILE_PATH",
+					    "SHELL_NOT_FOUND",
+					    "PROCESS_NOT_FOUND",
+					    "SESSION_ENDED",
+					    "COMMAND_ALREADY_COMPLETED",
+					    "INPUT_CLOSED"};
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (strcmp(known[i], tag) == 0)
@@ -120,24 +139,24 @@ static const char *tag_known(const char *tag)
 	return NULL;
 }
 
-static int reply_error(const struct agent_reply *r, struct err *err)
+int agent_reply_error(void *p, size_t len, struct err *err)
 {
-	struct wire_in in = wire_in_on(r->p, r->len);
+	struct wire_in in = wire_in_on(p, len);
 	uint16_t code = wire_get_u16(&in);
 	uint32_t errnum = wire_get_u32(&in);
 	const char *tag = agent_str_get(&in);
 	const char *msg = agent_str_get(&in);
 
-	if (!wire_in_end(&in) || !code_allowed(code) || r->nfds)
+	if (!wire_in_end(&in) || !code_allowed(code))
 		return err_set(err, ERR_AGENT, "the sandbox's agent sent a malformed error");
 	if (!err)
 		return -1;
 	err_set(err, (enum err_code)code, "%s", msg);
 	err->errnum = errnum < 4096 ? (int)errnum : 0;
 	err->tag = tag_known(tag);
-	for (char *p = err->msg; *p; p++)
-		if ((unsigned char)*p < 32 || *p == 127)
-			*p = '?';
+	for (char *at = err->msg; *at; at++)
+		if ((unsigned char)*at < 32 || *at == 127)
+			*at = '?';
 	return -1;
 }
 
@@ -174,8 +193,10 @@ int agent_call_recv(int sock, struct agent_reply *ret, int64_t deadline_ms, stru
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (fd_read_all(sock, r.p, r.len, deadline_ms, err) < 0)
 		return recv_fault(err);
+	if (r.type == AGENT_ERR && r.nfds)
+		return err_set(err, ERR_AGENT, "the sandbox's agent sent a malformed error");
 	if (r.type == AGENT_ERR)
-		return reply_error(&r, err);
+		return agent_reply_error(r.p, r.len, err);
 	*ret = r;
 	r = (struct agent_reply){.nfds = 0};
 	return 0;

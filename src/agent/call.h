@@ -36,6 +36,10 @@ int agent_call_recv(int sock, struct agent_reply *ret, int64_t deadline_ms, stru
 int agent_call(const char *path, const struct agent_req *r, size_t nfds, struct agent_reply *ret,
 	       int64_t deadline_ms, struct err *err);
 
+/* The payload of an AGENT_ERR as err; returns -1. Its bytes are changed. */
+int agent_reply_error(void *p, size_t len, struct err *err);
+struct agent_strv agent_strv_of(const char *const *v); /* NULL-terminated, or NULL */
+
 /* Strings of *ret point into the reply. */
 void agent_info_get(struct wire_in *in, struct agent_info *ret);
 

@@ -21,15 +21,6 @@ void agent_proc_done(struct agent_proc *p)
 	p->conn = p->in = p->out = p->err = -1;
 }
 
-static struct agent_strv strv_of(const char *const *v)
-{
-	struct agent_strv r = {.v = v};
-
-	while (v && v[r.n])
-		r.n++;
-	return r;
-}
-
 /* Put the descriptors where they belong and check each. The reply keeps owning them. */
 static int streams_take(struct agent_reply *r, uint32_t flags, struct agent_proc *p,
 			struct err *err)
@@ -81,8 +72,8 @@ int agent_spawn(const char *path, const struct agent_spawn *s, struct agent_proc
 		int64_t deadline_ms, struct err *err)
 {
 	struct agent_req req = {.verb = AGENT_SPAWN,
-				.argv = strv_of(s->argv),
-				.env = strv_of(s->env),
+				.argv = agent_strv_of(s->argv),
+				.env = agent_strv_of(s->env),
 				.cwd = s->cwd,
 				.user = s->user,
 				.flags = s->flags,

@@ -100,6 +100,9 @@ const char *const child_shells[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bi
 				    "/bin/sh",	 "/usr/bin/sh",	  "/busybox/sh",
 				    NULL};
 
+static const char *const bash_session[] = {"bash", "--norc", "--noprofile", "-s", NULL};
+static const char *const sh_session[] = {"sh", "-s", NULL};
+
 /* bash, else sh; s->argv is {name, "-c", text, …} with the name still to be put in. */
 static _Noreturn void child_shell(struct spawn *s)
 {
@@ -109,8 +112,14 @@ static _Noreturn void child_shell(struct spawn *s)
 	if (s->plain_argv)
 		plain_exec(s);
 	for (const char *const *shell = child_shells; *shell; shell++) {
-		argv[0] = strrchr(*shell, '/') + 1;
-		exec_try(s, *shell, argv);
+		const char *name = strrchr(*shell, '/') + 1;
+
+		s->bash = name[0] == 'b';
+		argv[0] = name;
+		if (s->flags & SPAWN_SESSION)
+			exec_try(s, *shell, s->bash ? bash_session : sh_session);
+		else
+			exec_try(s, *shell, argv);
 		if (errno != ENOENT && errno != ENOTDIR)
 			errnum = errno;
 	}

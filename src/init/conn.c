@@ -5,7 +5,7 @@
  * pieces gets memory of its own, up to the ceiling of the protocol and for a few seconds. A reply
  * that the socket does not take at once is queued and has to move before its deadline.
  */
-#include "init/init.h"
+#include "init/task.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +18,8 @@
 #include "base/fd.h"
 
 #define CONN_SCRATCH 8192 /* the usual request fits */
+#define CONN_REPLY   TASK_REPLY_MAX
+#define CONN_HEAD    64 /* bytes of a streamed frame before its body */
 
 struct conn *conn_new(struct init *in, int fd)
 {
@@ -46,6 +48,7 @@ void conn_free(struct init *in, struct conn *c)
 	}
 	if (c->put)
 		job_drop(in, c->put);
+	task_op_free(c);
 	if (c->exec.master >= 0)
 		close(c->exec.master);
 	if (c->fd >= 0)
@@ -125,6 +128,24 @@ static int conn_keep(struct conn *c, const uint8_t *p, size_t len)
 	return 0;
 }
 
+/* The peer of a waiting operation has nothing more to say: bytes are a fault, the end an end. */
+static void conn_waiting_readable(struct init *in, struct conn *c)
+{
+	char more;
+
+	if (recv(c->fd, &more, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	conn_free(in, c);
+}
+
+static void conn_waits(struct init *in, struct conn *c)
+{
+	free(c->in);
+	c->in = NULL;
+	c->in_cap = c->in_len = 0;
+	conn_watch(in, c, conn_full(c) ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
 void conn_readable(struct init *in, struct conn *c)
 {
 	static uint8_t scratch[CONN_SCRATCH];
@@ -132,6 +153,10 @@ void conn_readable(struct init *in, struct conn *c)
 	size_t cap = c->in ? c->in_cap : sizeof(scratch);
 	ssize_t got, used;
 
+	if (c->state == CONN_TASK) {
+		conn_waiting_readable(in, c);
+		return;
+	}
 	if (c->in_len >= cap) {
 		conn_bad(in, c, "more bytes than its frame");
 		return;
@@ -150,6 +175,8 @@ void conn_readable(struct init *in, struct conn *c)
 	if (used < 0) {
 		if (c->state == CONN_TERM)
 			conn_watch(in, c, EPOLLIN);
+		else if (c->state == CONN_TASK)
+			conn_waits(in, c);
 		return;
 	}
 	if (used == got && c->in) {
@@ -174,12 +201,19 @@ static void conn_drained(struct init *in, struct conn *c)
 	}
 	c->deadline_ms = 0;
 	conn_watch(in, c, EPOLLIN);
+	if (c->state == CONN_TASK)
+		task_op_resume(in, c);
 }
 
 void conn_writable(struct init *in, struct conn *c)
 {
 	ssize_t put;
 
+	if (!c->out && c->full) {
+		c->full = false;
+		conn_drained(in, c);
+		return;
+	}
 	if (!c->out)
 		return;
 	put = send(c->fd, c->out + c->out_pos, c->out_len - c->out_pos,
@@ -191,7 +225,7 @@ void conn_writable(struct init *in, struct conn *c)
 		return;
 	}
 	c->out_pos += (size_t)put;
-	c->deadline_ms = clock_mono_ms() + INIT_REPLY_MS;
+	c->deadline_ms = c->state == CONN_TASK ? 0 : clock_mono_ms() + INIT_REPLY_MS;
 	if (c->out_pos == c->out_len)
 		conn_drained(in, c);
 }
@@ -215,10 +249,49 @@ static int conn_queue(struct init *in, struct conn *c, const uint8_t *p, size_t 
 	memcpy(out + c->out_len, p, len);
 	c->out = out;
 	c->out_len += len;
-	if (!c->deadline_ms)
+	/* One who reads along may pause as long as it likes: it holds one frame, no more. */
+	if (!c->deadline_ms && c->state != CONN_TASK)
 		c->deadline_ms = clock_mono_ms() + INIT_REPLY_MS;
-	conn_watch(in, c, c->state == CONN_EXEC ? EPOLLIN | EPOLLOUT : EPOLLOUT);
+	conn_watch(in, c,
+		   c->state == CONN_EXEC || c->state == CONN_TASK ? EPOLLIN | EPOLLOUT : EPOLLOUT);
 	return 0;
+}
+
+bool conn_full(const struct conn *c)
+{
+	return c->out || c->full;
+}
+
+int conn_stream(struct init *in, struct conn *c, uint16_t type, const void *head, size_t nhead,
+		const void *body, size_t nbody)
+{
+	uint8_t start[WIRE_FRAME_HEAD + CONN_HEAD];
+	struct wire_frame f = {.len = (uint32_t)(nhead + nbody), .type = type};
+	struct iovec iov[2] = {{start, WIRE_FRAME_HEAD + nhead}, {(void *)(uintptr_t)body, nbody}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	ssize_t put;
+
+	if (conn_full(c))
+		return 0;
+	wire_frame_put(start, &f);
+	memcpy(start + WIRE_FRAME_HEAD, head, nhead);
+	put = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (put < 0 && (errno == EAGAIN || errno == EINTR)) {
+		c->full = true;
+		conn_watch(in, c, EPOLLIN | EPOLLOUT);
+		return 0;
+	}
+	if (put < 0)
+		return -1;
+	for (size_t i = 0; i < 2; i++) {
+		size_t sent = MIN((size_t)put, iov[i].iov_len);
+
+		put -= (ssize_t)sent;
+		if (sent < iov[i].iov_len &&
+		    conn_queue(in, c, (uint8_t *)iov[i].iov_base + sent, iov[i].iov_len - sent) < 0)
+			return -1;
+	}
+	return 1;
 }
 
 static ssize_t conn_push(struct conn *c, const uint8_t *p, size_t len, const int *fds, size_t nfds)
@@ -234,12 +307,12 @@ static ssize_t conn_push(struct conn *c, const uint8_t *p, size_t len, const int
 int conn_send(struct init *in, struct conn *c, uint16_t type, const void *payload, size_t len,
 	      const int *fds, size_t nfds, bool last)
 {
-	static uint8_t frame[WIRE_FRAME_HEAD + CONN_SCRATCH];
+	static uint8_t frame[WIRE_FRAME_HEAD + CONN_REPLY];
 	struct wire_frame f = {.len = (uint32_t)len, .type = type};
 	size_t whole = WIRE_FRAME_HEAD + len, at = 0;
 	ssize_t put = 0;
 
-	if (len > CONN_SCRATCH)
+	if (len > CONN_REPLY)
 		return -1;
 	wire_frame_put(frame, &f);
 	memcpy(frame + WIRE_FRAME_HEAD, payload, len);

@@ -9,6 +9,7 @@
  *          REQUEST --PUT--------> JOB --> PUT --COMMIT--> JOB ------------> free
  *          REQUEST --SPAWN------> EXEC --exit--> (DRAIN) -----------------> free
  *          REQUEST --TERM-------> TERM --all gone or grace over-----------> free
+ *          REQUEST --TASK_*-----> TASK --task.h says----------> (DRAIN) --> free
  *          REQUEST --other, fault: reply--> (DRAIN while it does not fit)-> free
  *
  * Memory is paid per sandbox: fixed tables live in .bss and are touched from the low end only,
@@ -71,7 +72,16 @@ int user_enter(const struct user *u, struct err *err);
 void user_leave(void);
 
 /* ---- conn.c, loop.c ---- */
-enum conn_state { CONN_FREE, CONN_REQUEST, CONN_JOB, CONN_PUT, CONN_EXEC, CONN_TERM, CONN_DRAIN };
+enum conn_state {
+	CONN_FREE,
+	CONN_REQUEST,
+	CONN_JOB,
+	CONN_PUT,
+	CONN_EXEC,
+	CONN_TERM,
+	CONN_TASK,
+	CONN_DRAIN
+};
 
 struct put; /* a file being written: put.c */
 
@@ -90,6 +100,8 @@ struct conn {
 	size_t in_len, in_cap, out_len, out_pos;
 	int64_t deadline_ms; /* 0: none */
 	int64_t term_end_ms; /* CONN_TERM: end of the grace */
+	bool full;	     /* CONN_TASK: the socket took none of the last frame */
+	struct task_op *op;  /* CONN_TASK */
 	struct exec exec;
 	struct put *put; /* CONN_PUT */
 };
@@ -119,6 +131,11 @@ void conn_expired(struct init *in, struct conn *c);
 int conn_send(struct init *in, struct conn *c, uint16_t type, const void *payload, size_t len,
 	      const int *fds, size_t nfds, bool last);
 void conn_fail(struct init *in, struct conn *c, const struct err *err); /* ERR, then free */
+/* Of CONN_TASK: one frame of head and body. 1 taken, 0 not now (task_op_resume follows), -1 gone.
+ */
+int conn_stream(struct init *in, struct conn *c, uint16_t type, const void *head, size_t nhead,
+		const void *body, size_t nbody);
+bool conn_full(const struct conn *c);
 
 /* ---- request.c: what each verb does on the loop ---- */
 void request_run(struct init *in, struct conn *c, uint16_t verb, void *payload, size_t len);
@@ -127,7 +144,17 @@ void request_term_check(struct init *in, struct conn *c);
 void reply_err(struct wire_out *o, const struct err *err);
 
 /* ---- spawn.c, child.c, tty.c ---- */
+#define SPAWN_SESSION (1u << 31) /* of ours: with SPAWN_SHELL, a shell that reads its program */
 void spawn_run(struct init *in, struct conn *c, const struct agent_req *r);
+int spawn_check(const struct agent_req *r, bool session, struct err *err);
+const char *spawn_env(const struct agent_strv *env, const char *key);
+/*
+ * The process of r with further flags, born in a leaf of its own where that can be; fd as in
+ * struct spawn, they stay the caller's. NULL on failure; the answers are good until the next call.
+ */
+const struct spawn *spawn_process(struct init *in, const struct agent_req *r, uint32_t flags,
+				  const struct user *u, const int fd[3], struct exec *ret,
+				  struct err *err);
 
 enum spawn_step { STEP_NONE, STEP_TTY, STEP_IDS, STEP_CWD, STEP_SHELL, STEP_EXEC };
 
@@ -151,6 +178,7 @@ struct spawn {
 	const char **plain_argv, **plain_env;
 	size_t plain_nenv;
 	char pwd_key[4];   /* "PWD=" in front of at, as a variable of the command */
+	bool bash;	   /* the shell that was found */
 	char at[PATH_MAX]; /* working directory */
 	char try_key[2];   /* the same with "_=" */
 	char try[PATH_MAX];
@@ -166,6 +194,8 @@ void plain_exec(struct spawn *s);
 /* On the child's stack, in our memory: raw calls, no locks, no heap. Does not return. */
 _Noreturn void child_run(struct spawn *s);
 
+#define TTY_COLS 80
+#define TTY_ROWS 24
 int tty_open(const struct user *u, uint16_t cols, uint16_t rows, int *ret_master, int *ret_slave,
 	     struct err *err);
 int tty_resize(int master, uint16_t cols, uint16_t rows);
@@ -178,6 +208,15 @@ int tty_resize(int master, uint16_t cols, uint16_t rows);
  */
 int tree_make(uint32_t seq);  /* the leaf's directory; -1: none to be had, the marker has to do */
 void tree_mark(uint32_t seq); /* in the child */
+/*
+ * Parts of a tree: a process may lower the last TREE_SUBS bits of its mark, and is with all that
+ * it starts from then on a part of its own, which the mark names.
+ */
+#define TREE_SUBS    20
+#define TREE_SUB_MAX ((1u << TREE_SUBS) - 1)
+uint64_t tree_mark_of(uint32_t seq, uint32_t sub);
+void tree_sub_signal(uint64_t mark, pid_t spare, int sig); /* all but spare */
+bool tree_empty(const struct exec *e);
 void tree_kill(const struct exec *e);
 void tree_signal(const struct exec *e, int sig);
 void tree_retire(const struct exec *e); /* remove the leaf now or when it empties */
@@ -187,6 +226,7 @@ void tree_sweep(void);			/* after orphans ended */
 void reap_orphans(struct init *in); /* all that ended; reports the execs among them */
 void reap_all(struct init *in);	    /* the same, and what waits for an empty sandbox */
 uint32_t reap_survivors(void);	    /* processes but ourselves */
+uint64_t timeval_us(const struct timeval *tv);
 
 /* ---- job.c: workers ---- */
 struct job {

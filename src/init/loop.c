@@ -1,7 +1,7 @@
 /*
  * loop.c - the one loop of pid 1. It waits in epoll and nowhere else.
  */
-#include "init/init.h"
+#include "init/task.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -91,6 +91,8 @@ static int loop_timeout(const struct init *in)
 		if (in->conn[i].state != CONN_FREE && at && (!nearest || at < nearest))
 			nearest = at;
 	}
+	if (tasks_due() && (!nearest || tasks_due() < nearest))
+		nearest = tasks_due();
 	left = nearest ? clock_left_ms(nearest) : -1;
 	if (!in->listening && (left < 0 || left > LOOP_PAUSE_MS))
 		left = LOOP_PAUSE_MS;
@@ -111,6 +113,7 @@ static void loop_expire(struct init *in)
 		if (c->deadline_ms <= now)
 			conn_expired(in, c);
 	}
+	tasks_expire(in);
 }
 
 static void loop_event(struct init *in, const struct epoll_event *ev)
@@ -127,6 +130,10 @@ static void loop_event(struct init *in, const struct epoll_event *ev)
 	}
 	if (ev->data.u64 == LOOP_TAG_WAKE) {
 		job_collect(in);
+		return;
+	}
+	if (ev->data.u64 & LOOP_TAG_TASK) {
+		task_event(in, ev->data.u64);
 		return;
 	}
 	c = &in->conn[ev->data.u64 - LOOP_TAG_CONN];

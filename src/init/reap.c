@@ -5,7 +5,7 @@
  * exit is matched however fast it was; a pid that no conn claims is an orphan. A pid stays ours
  * until it is waited for, so a match can't be a recycled number.
  */
-#include "init/init.h"
+#include "init/task.h"
 
 #include <dirent.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ static struct conn *exec_find(struct init *in, pid_t pid)
 	return NULL;
 }
 
-static uint64_t timeval_us(const struct timeval *tv)
+uint64_t timeval_us(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
 }
@@ -58,7 +58,7 @@ void reap_orphans(struct init *in)
 		c = exec_find(in, pid);
 		if (c)
 			exec_ended(in, c, status, &ru);
-		else
+		else if (!task_exited(in, pid, status, &ru))
 			orphans = true;
 	}
 	if (orphans)

@@ -1,7 +1,7 @@
 /*
  * request.c - what a frame makes the loop do.
  */
-#include "init/init.h"
+#include "init/task.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -58,6 +58,7 @@ static void request_term(struct init *in, struct conn *c, const struct agent_req
 
 	c->state = CONN_TERM;
 	c->term_end_ms = clock_mono_ms() + grace_ms;
+	tasks_stopping();
 	kill(-1, SIGTERM);
 	kill(-1, SIGCONT);
 	request_term_check(in, c);
@@ -135,6 +136,10 @@ static void request_new(struct init *in, struct conn *c, const struct agent_req 
 		request_term(in, c, r);
 		break;
 	default:
+		if (task_verb(r->verb)) {
+			task_request(in, c, r);
+			break;
+		}
 		request_bad(in, c, r->verb, "not valid here");
 		break;
 	}

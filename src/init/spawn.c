@@ -17,11 +17,12 @@
 
 #define SPAWN_STACK 16384
 
+/* What a daemon may ask for. */
 #define SPAWN_FLAGS (SPAWN_SHELL | SPAWN_TTY | SPAWN_STDIN | SPAWN_MERGE | SPAWN_CWD_FALLBACK)
 
 /* ---- environment and arguments ---- */
 
-static const char *env_get(const struct agent_strv *env, const char *key)
+const char *spawn_env(const struct agent_strv *env, const char *key)
 {
 	size_t n = strlen(key);
 
@@ -47,7 +48,7 @@ static void *args_build(struct spawn *s, const struct agent_req *r)
 		{"LOGNAME", s->user->name},
 		{"SHELL", s->user->shell},
 		{"PATH", INIT_PATH},
-		{"TERM", r->flags & SPAWN_TTY ? "xterm-256color" : NULL},
+		{"TERM", s->flags & SPAWN_TTY ? "xterm-256color" : NULL},
 	};
 	size_t slots = r->env.n + ENV_DEFAULTS + 1 + r->argv.n + 3, room = 64, n = 0;
 	const char **v;
@@ -59,10 +60,11 @@ static void *args_build(struct spawn *s, const struct agent_req *r)
 	if (!v)
 		return NULL;
 	text = (char *)(v + slots);
-	for (; n < r->env.n; n++)
-		v[n] = r->env.v[n];
+	for (size_t i = 0; i < r->env.n; i++)
+		if (!(s->flags & SPAWN_SESSION) || strncmp(r->env.v[i], "BASH_ENV=", 9) != 0)
+			v[n++] = r->env.v[i];
 	for (size_t i = 0; i < ENV_DEFAULTS; i++) {
-		if (!std[i].value || env_get(&r->env, std[i].key))
+		if (!std[i].value || spawn_env(&r->env, std[i].key))
 			continue;
 		v[n++] = text;
 		text = stpcpy(stpcpy(stpcpy(text, std[i].key), "="), std[i].value) + 1;
@@ -70,23 +72,25 @@ static void *args_build(struct spawn *s, const struct agent_req *r)
 	v[n++] = NULL;
 	s->env = v;
 	s->argv = r->argv.v;
-	if (r->flags & SPAWN_SHELL) {
+	if (s->flags & SPAWN_SHELL) {
 		s->argv = v + n;
 		v[n] = NULL;
 		v[n + 1] = "-c";
 		memcpy(v + n + 2, r->argv.v, (r->argv.n + 1) * sizeof(*v));
 	}
-	s->path_env = env_get(&r->env, "PATH");
+	s->path_env = spawn_env(&r->env, "PATH");
 	if (!s->path_env || !*s->path_env)
 		s->path_env = INIT_PATH;
 	return v;
 }
 
-static int request_check(const struct agent_req *r, struct err *err)
+int spawn_check(const struct agent_req *r, bool session, struct err *err)
 {
 	if (r->flags & ~(uint32_t)SPAWN_FLAGS)
 		return err_set(err, ERR_INVALID, "flags: unknown bits %#x", r->flags);
-	if (r->argv.n == 0 || r->argv.v[0][0] == '\0')
+	if (session && r->argv.n)
+		return err_set(err, ERR_INVALID, "command: a session takes none");
+	if (!session && (r->argv.n == 0 || r->argv.v[0][0] == '\0'))
 		return err_set(err, ERR_INVALID, "command: must not be empty");
 	if (r->cwd[0] && r->cwd[0] != '/')
 		return err_set(err, ERR_INVALID, "cwd: must be an absolute path");
@@ -285,8 +289,48 @@ static pid_t process_start(struct init *in, struct spawn *s, const struct agent_
 	return step_error(s, r, err);
 }
 
-static int spawn_announce(struct init *in, struct conn *c, const struct spawn *s,
-			  const struct streams *st)
+const struct spawn *spawn_process(struct init *in, const struct agent_req *r, uint32_t flags,
+				  const struct user *u, const int fd[3], struct exec *ret,
+				  struct err *err)
+{
+	static struct spawn s;
+	static uint32_t seq;
+	auto_free void *args = NULL, *plain = NULL;
+	auto_close int leaf = -1;
+	struct exec e = {.master = -1};
+	pid_t pid;
+
+	/* Not the path buffers behind it: their pages need not be touched. */
+	memset(&s, 0, offsetof(struct spawn, at) + 1);
+	s.cwd = r->cwd;
+	s.user = u;
+	s.flags = r->flags | flags;
+	s.seq = e.seq = ++seq;
+	s.in = fd[0];
+	s.out = fd[1];
+	s.err = fd[2];
+	args = args_build(&s, r);
+	if (!args) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	if (!(flags & SPAWN_SESSION))
+		plain = plain_build(&s, r);
+	s.leaf = leaf = tree_make(s.seq);
+	e.leaf = leaf >= 0;
+	pid = process_start(in, &s, r, err);
+	if (pid < 0 || !s.in_leaf)
+		tree_retire(&e);
+	if (pid < 0)
+		return NULL;
+	e.leaf = s.in_leaf;
+	e.pid = pid;
+	*ret = e;
+	return &s;
+}
+
+static void spawn_announce(struct init *in, struct conn *c, const struct spawn *s,
+			   struct streams *st)
 {
 	static uint8_t raw[PATH_MAX + 64];
 	struct wire_out o = wire_out_on(raw, sizeof(raw));
@@ -297,68 +341,29 @@ static int spawn_announce(struct init *in, struct conn *c, const struct spawn *s
 	wire_put_u32(&o, s->user->gid);
 	wire_put_str(&o, s->at);
 	wire_put_u8(&o, s->fell_back);
-	return conn_send(in, c, AGENT_SPAWNED, raw, o.len, fds, st->master >= 0 ? 1 : st->n, false);
-}
-
-static int spawn_start(struct init *in, struct conn *c, struct spawn *s, const struct agent_req *r,
-		       struct streams *st, struct err *err)
-{
-	pid_t pid;
-
-	s->leaf = tree_make(s->seq);
-	pid = process_start(in, s, r, err);
-	c->exec = (struct exec){.seq = s->seq, .leaf = s->leaf >= 0, .master = -1};
-	if (s->leaf >= 0)
-		close(s->leaf);
-	if (pid < 0 || !s->in_leaf)
-		tree_retire(&c->exec);
-	if (pid < 0)
-		return -1;
-	c->exec.leaf = s->in_leaf;
-	c->exec.pid = pid;
-	c->state = CONN_EXEC;
-	c->deadline_ms = 0;
-	if (spawn_announce(in, c, s, st) == 0)
-		c->exec.master = TAKE_FD(st->master);
-	else
+	if (conn_send(in, c, AGENT_SPAWNED, raw, o.len, fds, st->master >= 0 ? 1 : st->n, false) <
+	    0)
 		conn_free(in, c);
-	return 0;
+	else
+		c->exec.master = TAKE_FD(st->master);
 }
 
 void spawn_run(struct init *in, struct conn *c, const struct agent_req *r)
 {
-	static struct spawn s;
 	static struct user user;
-	static uint32_t seq;
 	auto_call(streams_done) struct streams st = {
 		.child = {-1, -1, -1}, .api = {-1, -1, -1}, .master = -1};
-	auto_free void *args = NULL, *plain = NULL;
+	const struct spawn *s = NULL;
 	struct err err;
 
-	if (request_check(r, &err) < 0 || user_find(r->user, &user, &err) < 0) {
+	if (spawn_check(r, false, &err) == 0 && user_find(r->user, &user, &err) == 0 &&
+	    streams_open(&st, r, &user, &err) == 0)
+		s = spawn_process(in, r, 0, &user, st.child, &c->exec, &err);
+	if (!s) {
 		conn_fail(in, c, &err);
 		return;
 	}
-	/* Not the path buffers behind it: their pages need not be touched. */
-	memset(&s, 0, offsetof(struct spawn, at) + 1);
-	s.cwd = r->cwd;
-	s.user = &user;
-	s.flags = r->flags;
-	s.seq = ++seq;
-	args = args_build(&s, r);
-	if (!args) {
-		err_set(&err, ERR_NOMEM, "out of memory");
-		conn_fail(in, c, &err);
-		return;
-	}
-	plain = plain_build(&s, r);
-	if (streams_open(&st, r, &user, &err) < 0) {
-		conn_fail(in, c, &err);
-		return;
-	}
-	s.in = st.child[0];
-	s.out = st.child[1];
-	s.err = st.child[2];
-	if (spawn_start(in, c, &s, r, &st, &err) < 0)
-		conn_fail(in, c, &err);
+	c->state = CONN_EXEC;
+	c->deadline_ms = 0;
+	spawn_announce(in, c, s, &st);
 }

@@ -27,7 +27,7 @@
 
 #define TREE_ROUNDS   1000
 #define TREE_SWEEP_MS 100
-#define TREE_MARK     0x4361697300000000ull
+#define TREE_MARK     (0x436ull << 52) /* the exec's number and TREE_SUBS bits follow */
 
 static size_t tree_retired; /* leaves that were not empty when their exec ended */
 
@@ -70,9 +70,15 @@ int tree_make(uint32_t seq)
 	return openat(INIT_FD_CGROUP, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+uint64_t tree_mark_of(uint32_t seq, uint32_t sub)
+{
+	return TREE_MARK | (uint64_t)seq << TREE_SUBS | sub;
+}
+
 void tree_mark(uint32_t seq)
 {
-	struct rlimit mark = {.rlim_cur = TREE_MARK | seq, .rlim_max = TREE_MARK | seq};
+	uint64_t own = tree_mark_of(seq, TREE_SUB_MAX);
+	struct rlimit mark = {.rlim_cur = own, .rlim_max = own};
 
 	setrlimit(RLIMIT_LOCKS, &mark);
 }
@@ -154,8 +160,21 @@ static char stat_parse(const char *text, pid_t *ret_session)
 	return state;
 }
 
-/* Is it a live one of the tree? Its state as ps has it, else 0. */
-static char proc_in_tree(int proc, const char *pid, const struct exec *e)
+struct wanted {
+	pid_t session; /* all of it, too; 0: none */
+	pid_t spare;   /* one to be left out */
+	uint64_t mark, mask;
+};
+
+static struct wanted wanted_tree(const struct exec *e)
+{
+	return (struct wanted){.session = e->pid,
+			       .mark = tree_mark_of(e->seq, 0),
+			       .mask = ~(uint64_t)TREE_SUB_MAX};
+}
+
+/* Is it a live one of those wanted? Its state as ps has it, else 0. */
+static char proc_wanted(int proc, const char *pid, const struct wanted *w)
 {
 	char text[2048];
 	const char *p;
@@ -167,18 +186,18 @@ static char proc_in_tree(int proc, const char *pid, const struct exec *e)
 	state = stat_parse(text, &session);
 	if (state == 'Z' || state == 'X')
 		return 0;
-	if (session == e->pid)
+	if (w->session && session == w->session)
 		return state;
 	if (proc_read(proc, pid, "/limits", text, sizeof(text)) <= 0)
 		return 0;
 	p = strstr(text, "Max file locks");
-	if (!p || strtoull(p + strlen("Max file locks"), NULL, 10) != (TREE_MARK | e->seq))
+	if (!p || (strtoull(p + strlen("Max file locks"), NULL, 10) & w->mask) != w->mark)
 		return 0;
 	return state;
 }
 
 /* Signal the processes of the tree once; stopped ones are left out on request. How many? */
-static size_t marked_signal(const struct exec *e, int sig, bool spare_stopped)
+static size_t marked_signal(const struct wanted *w, int sig, bool spare_stopped)
 {
 	auto_closedir DIR *proc = opendir("/proc");
 	struct dirent *ent;
@@ -191,7 +210,7 @@ static size_t marked_signal(const struct exec *e, int sig, bool spare_stopped)
 		if (ent->d_name[0] < '1' || ent->d_name[0] > '9')
 			continue;
 		pid = (pid_t)strtol(ent->d_name, NULL, 10);
-		state = pid > 1 ? proc_in_tree(dirfd(proc), ent->d_name, e) : 0;
+		state = pid > 1 && pid != w->spare ? proc_wanted(dirfd(proc), ent->d_name, w) : 0;
 		if (!state || (spare_stopped && (state == 'T' || state == 't')))
 			continue;
 		n += kill(pid, sig) == 0;
@@ -199,12 +218,22 @@ static size_t marked_signal(const struct exec *e, int sig, bool spare_stopped)
 	return n;
 }
 
-static void marked_kill(const struct exec *e)
+static void marked_kill(const struct wanted *w)
 {
-	for (int i = 0; i < TREE_ROUNDS && marked_signal(e, SIGSTOP, true); i++)
+	for (int i = 0; i < TREE_ROUNDS && marked_signal(w, SIGSTOP, true); i++)
 		continue;
-	for (int i = 0; i < TREE_ROUNDS && marked_signal(e, SIGKILL, false); i++)
+	for (int i = 0; i < TREE_ROUNDS && marked_signal(w, SIGKILL, false); i++)
 		continue;
+}
+
+void tree_sub_signal(uint64_t mark, pid_t spare, int sig)
+{
+	struct wanted w = {.mark = mark, .mask = ~0ull, .spare = spare};
+
+	if (sig == SIGKILL)
+		marked_kill(&w);
+	else
+		marked_signal(&w, sig, false);
 }
 
 /* ---- by leaf ---- */
@@ -250,16 +279,27 @@ static size_t leaf_signal(const struct exec *e, int sig)
 
 void tree_signal(const struct exec *e, int sig)
 {
+	struct wanted w = wanted_tree(e);
+
 	if (e->leaf)
 		leaf_signal(e, sig);
 	else
-		marked_signal(e, sig, false);
+		marked_signal(&w, sig, false);
+}
+
+bool tree_empty(const struct exec *e)
+{
+	struct wanted w = wanted_tree(e);
+
+	return e->leaf ? leaf_signal(e, 0) == 0 : marked_signal(&w, 0, false) == 0;
 }
 
 void tree_kill(const struct exec *e)
 {
+	struct wanted w = wanted_tree(e);
+
 	if (!e->leaf) {
-		marked_kill(e);
+		marked_kill(&w);
 		return;
 	}
 	/* Linux before 5.14 has no cgroup.kill: one by one until nothing is left. */

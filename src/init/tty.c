@@ -22,7 +22,7 @@
 
 int tty_resize(int master, uint16_t cols, uint16_t rows)
 {
-	struct winsize ws = {.ws_row = rows ? rows : 24, .ws_col = cols ? cols : 80};
+	struct winsize ws = {.ws_row = rows ? rows : TTY_ROWS, .ws_col = cols ? cols : TTY_COLS};
 
 	return ioctl(master, TIOCSWINSZ, &ws);
 }

@@ -1,0 +1,29 @@
+/*
+ * session.h - the shell of a session and what waits for it; private to session.c and command.c.
+ */
+#ifndef CAISSON_INIT_SESSION_H
+#define CAISSON_INIT_SESSION_H
+
+#include "init/task.h"
+
+struct session {
+	bool bash;
+	bool closed;	 /* takes no more */
+	uint32_t serial; /* of the latest command */
+	struct task *running, *first, *last;
+	/* What of the program the shell's pipe has not taken. */
+	char *program;
+	size_t len, pos;
+	/* The status as it comes in: "<serial> <code>\n". */
+	char line[32];
+	size_t line_len;
+};
+
+/* Takes text (heap) over: it is the shell's program from here on. */
+void session_feed(struct init *in, struct task *shell, char *text);
+/* The number that a command's processes carry. */
+uint64_t command_mark(const struct task *t);
+/* text in single quotes at out, which has room for 4 bytes each and 2; returns the end. */
+char *shell_quote(char *out, const char *text);
+
+#endif
