@@ -114,10 +114,9 @@ static _Noreturn void child_shell(struct spawn *s)
 	for (const char *const *shell = child_shells; *shell; shell++) {
 		const char *name = strrchr(*shell, '/') + 1;
 
-		s->bash = name[0] == 'b';
 		argv[0] = name;
 		if (s->flags & SPAWN_SESSION)
-			exec_try(s, *shell, s->bash ? bash_session : sh_session);
+			exec_try(s, *shell, name[0] == 'b' ? bash_session : sh_session);
 		else
 			exec_try(s, *shell, argv);
 		if (errno != ENOENT && errno != ENOTDIR)

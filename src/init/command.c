@@ -124,11 +124,12 @@ static char *put_fifo(char *at, const struct task *t, const char *redirect, char
 #define LINE_MAX_FIXED 512 /* all but the text */
 
 /*
- * command ulimit -x MARK 2>/dev/null||:
+ * command ulimit -x MARK 2>/dev/null||command ulimit -w MARK 2>/dev/null||:
  * command eval 'TEXT' <IN >|OUT 2>|ERR
  * command echo SERIAL "$?" >|STATUS
  *
- * >| since the session may have set noclobber. dash and busybox call the limit -w.
+ * >| since the session may have set noclobber. The limit is -x for bash and today's busybox, -w for
+ * dash and those of yesterday.
  */
 static char *program(const struct task *t)
 {
@@ -136,8 +137,8 @@ static char *program(const struct task *t)
 
 	if (!text)
 		return NULL;
-	at = put(at, t->shell->session->bash ? "command ulimit -x " : "command ulimit -w ");
-	at = put_number(at, command_mark(t));
+	at = put_number(put(at, "command ulimit -x "), command_mark(t));
+	at = put_number(put(at, " 2>/dev/null||command ulimit -w "), command_mark(t));
 	at = put(at, " 2>/dev/null||:\ncommand eval ");
 	at = shell_quote(at, t->text);
 	if (t->tflags & TASK_STDIN)

@@ -174,7 +174,6 @@ struct spawn {
 	enum spawn_step fail;
 	int errnum;
 	bool fell_back;
-	bool bash; /* the shell that was found */
 	/* The command without its shell (plain.c), or NULL. */
 	const char **plain_argv, **plain_env;
 	size_t plain_nenv;

@@ -118,7 +118,6 @@ static int shell_start(struct init *in, struct task *t, const struct agent_req *
 	close(p[0]);
 	if (!s)
 		return -1;
-	t->session->bash = s->bash;
 	return task_began(t, s, err);
 }
 

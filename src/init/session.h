@@ -7,7 +7,6 @@
 #include "init/task.h"
 
 struct session {
-	bool bash;
 	bool closed;	 /* takes no more */
 	uint32_t serial; /* of the latest command */
 	struct task *running, *first, *last;

@@ -4,12 +4,15 @@
 #include "unit/taskbox.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -152,6 +155,45 @@ void taskbox_expect(const struct agentbox *b, const char *id, const char *text)
 }
 
 /* ---- sessions ---- */
+
+/* Same path in the box; what is not here is not needed. */
+static void file_take(const struct agentbox *b, const char *from, const char *to)
+{
+	auto_close int in = open(from, O_RDONLY | O_CLOEXEC);
+	auto_close int out = -1;
+	char full[512];
+
+	if (in < 0)
+		return;
+	snprintf(full, sizeof(full), "%s%s", b->root, to);
+	for (char *p = full + strlen(b->root) + 1; (p = strchr(p, '/')); *p++ = '/') {
+		*p = '\0';
+		mkdir(full, 0755);
+	}
+	unlink(full);
+	out = open(full, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	while (sendfile(out, in, NULL, 1 << 20) > 0)
+		continue;
+}
+
+bool taskbox_shell(const struct agentbox *b, const char *shell, const char *path)
+{
+	static const char *const dirs[] = {"/lib", "/lib64", "/lib/x86_64-linux-gnu",
+					   "/lib/aarch64-linux-gnu"};
+	static const char *const libs[] = {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
+					   "libc.so.6", "libtinfo.so.6", "libdl.so.2"};
+	char at[128];
+
+	if (access(shell, X_OK) < 0)
+		return false;
+	file_take(b, shell, path);
+	for (size_t i = 0; i < ARRAY_LEN(dirs) * ARRAY_LEN(libs); i++) {
+		snprintf(at, sizeof(at), "%s/%s", dirs[i / ARRAY_LEN(libs)],
+			 libs[i % ARRAY_LEN(libs)]);
+		file_take(b, at, at);
+	}
+	return true;
+}
 
 void taskbox_session(const struct agentbox *b, const char *id, const char *user)
 {

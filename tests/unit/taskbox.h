@@ -38,6 +38,8 @@ void taskbox_write(const struct agentbox *b, const char *id, const char *text, b
 /* Wait until the output holds text. */
 void taskbox_expect(const struct agentbox *b, const char *id, const char *text);
 
+/* Put a shell of this machine into the box, with its libraries, as path. False: there is none. */
+bool taskbox_shell(const struct agentbox *b, const char *shell, const char *path);
 void taskbox_session(const struct agentbox *b, const char *id, const char *user);
 /* A command of a session, to its end. The result's all is what it wrote. */
 void taskbox_exec(const struct agentbox *b, const char *session, const char *text,
