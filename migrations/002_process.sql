@@ -21,12 +21,14 @@ CREATE TABLE process (
 	PRIMARY KEY (sandbox_id, kind, id)
 ) STRICT, WITHOUT ROWID;
 
--- A keyed exec runs once: key, body and exec id are here before it is started.
+-- A keyed exec runs once: key, body and exec id are here before it is started. started = 1: the
+-- agent has had it, so that it is not started again when the agent knows it no more.
 CREATE TABLE exec_key (
 	sandbox_id TEXT NOT NULL REFERENCES sandbox (id) ON DELETE CASCADE,
 	key TEXT NOT NULL,
 	digest BLOB NOT NULL,
 	exec_id TEXT NOT NULL,
+	started INTEGER NOT NULL,
 	created_ms INTEGER NOT NULL,
 	PRIMARY KEY (sandbox_id, key)
 ) STRICT, WITHOUT ROWID;

@@ -322,6 +322,7 @@ struct exec_spec {
 	uint16_t cols, rows;
 	const void *input; /* given whole on stdin, then end of file; NULL: /dev/null */
 	size_t input_len;
+	unsigned linger_ms; /* of exec_run: a client's hang-up kills only after so long */
 };
 
 struct exec_result {

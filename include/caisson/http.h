@@ -166,6 +166,12 @@ int http_ws_recv(struct http_ws *ws, struct buf *b, size_t max, int64_t deadline
 		 struct err *err);
 int http_ws_send(struct http_ws *ws, enum http_ws_op op, const void *p, size_t n,
 		 int64_t deadline_ms, struct err *err); /* safe from several threads */
+/*
+ * Wait until the client has taken what was sent but for a rest, so that a message of at most
+ * HTTP_WS_PIECE bytes and a close go out without waiting. ERR_TIMEOUT: it does not read.
+ */
+#define HTTP_WS_PIECE (32u << 10)
+int http_ws_ready(struct http_ws *ws, int64_t deadline_ms, struct err *err);
 void http_ws_close(struct http_ws *ws, uint16_t code, const char *reason);
 bool http_stopping(struct http_ws *ws); /* the server is shutting down: end with 1001 */
 

@@ -22,7 +22,7 @@
 
 /* ---- what is spawned ---- */
 
-static int spec_valid(const struct exec_spec *s, struct err *err)
+int exec_spec_valid(const struct exec_spec *s, struct err *err)
 {
 	if (!s->argv || !s->argv[0] || !s->argv[0][0])
 		return err_set(err, ERR_INVALID, "command: must not be empty");
@@ -135,7 +135,7 @@ struct exec_handle *exec_open(struct core *c, const struct caller *who,
 	auto_row struct sandbox_row row = {0};
 	struct exec_handle *h;
 
-	if (spec_valid(spec, err) < 0 || row_started(c, who, spec->sandbox, &row, err) < 0)
+	if (exec_spec_valid(spec, err) < 0 || row_started(c, who, spec->sandbox, &row, err) < 0)
 		return NULL;
 	h = calloc(1, sizeof(*h));
 	if (!h) {

@@ -21,6 +21,7 @@ int path_of(struct core *c, const struct sandbox_row *row, const char *agent, co
 /* The environment of a process: what names the sandbox, the sandbox's own, then more (or NULL).
  * free() it. */
 const char **spawn_env(const struct sandbox_row *row, const struct kv *more, struct err *err);
+int exec_spec_valid(const struct exec_spec *s, struct err *err);
 /* An agent call failed: when the sandbox isn't started any more, that is the error. Returns -1. */
 int agent_failed(struct core *c, const struct caller *who, const char *id, struct err *err);
 void box_oom(struct core *c, const char *id, const char *comm, uint64_t limit, uint64_t peak,

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "caisson/process.h"
 #include "core/exec.h"
 
 #define PUMP_READ     (64 * 1024)
@@ -30,7 +31,7 @@ struct pump {
 	const char *input;
 	size_t left;
 	uint64_t total[3]; /* by stream */
-	bool tty, timed_out, exited, killed;
+	bool tty, timed_out, exited, killed, linger;
 	int64_t deadline_ms; /* of the command, then of its death; 0 none */
 	struct agent_exit exit;
 };
@@ -185,7 +186,7 @@ static int pump_run(struct pump *p, struct err *err)
 		if (pump_tail(p, 1, &proc->out, err) < 0 || pump_tail(p, 2, &proc->err, err) < 0)
 			got = -1;
 	}
-	if (got < 0)
+	if (got < 0 && !(p->linger && err->code == ERR_CANCELLED))
 		pump_kill(p);
 	return got < 0 ? -1 : 0;
 }
@@ -200,6 +201,8 @@ int exec_run(struct core *c, const struct caller *who, const struct exec_spec *s
 			 .left = spec->input ? spec->input_len : 0,
 			 .tty = spec->tty};
 	struct exec_result r = {0};
+	struct err why = {0};
+	bool hung_up;
 	int rc;
 
 	p.h = exec_open(c, who, spec, spec->input != NULL && !spec->tty, err);
@@ -207,15 +210,23 @@ int exec_run(struct core *c, const struct caller *who, const struct exec_spec *s
 		return -1;
 	if (spec->timeout_ms)
 		p.deadline_ms = clock_mono_ms() + spec->timeout_ms;
-	rc = pump_run(&p, err);
-	if (rc < 0)
-		exec_cut(p.h, who, err);
+	p.linger = spec->linger_ms > 0;
+	rc = pump_run(&p, &why);
+	hung_up = rc < 0 && why.code == ERR_CANCELLED;
+	if (rc < 0) {
+		exec_cut(p.h, who, &why);
+		if (err)
+			*err = why;
+	}
 	if (rc == 0) {
 		r.total_out = p.total[1];
 		r.total_err = p.total[2];
 		exec_end(p.h, p.exited ? &p.exit : NULL, p.timed_out, &r);
 		*ret = r;
 	}
-	exec_free(p.h);
+	if (hung_up && spec->linger_ms)
+		exec_linger(p.h, spec->linger_ms);
+	else
+		exec_free(p.h);
 	return rc;
 }

@@ -34,5 +34,26 @@ int process_failed(const struct process_at *at, struct err *err);
 int process_absent(enum process_kind kind, const char *id, struct err *err);
 int process_put(struct core *c, const struct process_row *p, const char *was, struct err *err);
 const char *process_word(enum process_kind kind);
+int process_id_valid(const char *field, const char *id, struct err *err);
+/*
+ * Note p (in at's start; was as of store_process_put), start s as its task, and look whether the
+ * id is still ours. ret is the task's record. On failure nothing of it is left.
+ */
+int process_start(struct process_at *at, struct process_row *p, const char *was,
+		  const struct task_spec *s, struct task_info *ret, struct err *err);
+/* The row of a new process of at's start. */
+void process_row_init(const struct process_at *at, enum process_kind kind, const char *id,
+		      struct process_row *ret);
+/*
+ * Whether an id may be taken: 1 free, or its task has gone (then ret is its row), 0 it lives.
+ * ended_too: one that has ended is free as well.
+ */
+int process_free(struct process_at *at, enum process_kind kind, const char *id, bool ended_too,
+		 struct process_row *ret, struct err *err);
+/* A log of what at and t are about; both are emptied. */
+struct process_log *process_log_on(struct process_at *at, struct task_info *t,
+				   const struct process_from *from, struct err *err);
+/* Forget a task in the agent after a moment, so that who reads its end still can. */
+void process_remove_later(struct core *c, const char *sandbox, const char *task, int64_t delay_ms);
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
+#include "base/utf8.h"
 #include "core/proc.h"
 
 #define CUT_LOOKS    6
@@ -99,6 +101,115 @@ int process_forget(struct core *c, const char *sandbox, enum process_kind kind, 
 		   const char *task, struct err *err)
 {
 	return store_process_drop(c->st, sandbox, kind, id, task, err) < 0 ? -1 : 0;
+}
+
+/* ---- starting ---- */
+
+int process_id_valid(const char *field, const char *id, struct err *err)
+{
+	size_t n = strlen(id);
+
+	if (n < 1 || n > PROCESS_ID_MAX || !utf8_plain(id, n) || memchr(id, '/', n))
+		return err_set(err, ERR_INVALID,
+			       "%s: must be 1 to %d bytes of UTF-8 without '/' and control "
+			       "characters",
+			       field, PROCESS_ID_MAX);
+	return 0;
+}
+
+void process_row_init(const struct process_at *at, enum process_kind kind, const char *id,
+		      struct process_row *ret)
+{
+	*ret = (struct process_row){
+		.kind = kind, .start = at->row.starts, .created_ms = clock_wall_ms()};
+	memcpy(ret->sandbox, at->row.s.id, ID_LEN);
+	snprintf(ret->id, sizeof(ret->id), "%s", id);
+	id_new(ret->task);
+}
+
+/* Somebody deleted the id, or took it over, while its task was being started. */
+static bool start_lost(struct process_at *at, const struct process_row *p)
+{
+	auto_process struct process_row now = {0};
+	int got = store_process_get(at->core->st, p->sandbox, p->kind, p->id, &now, NULL);
+
+	return got == 0 || (got > 0 && strcmp(now.task, p->task) != 0);
+}
+
+int process_start(struct process_at *at, struct process_row *p, const char *was,
+		  const struct task_spec *s, struct task_info *ret, struct err *err)
+{
+	struct task_info t = {0};
+
+	if (process_put(at->core, p, was, err) < 0)
+		return -1;
+	crash_at("process.after_note");
+	if (agent_task_start(at->agent, s, &t, NULL, err) < 0) {
+		store_process_drop(at->core->st, p->sandbox, p->kind, p->id, p->task, NULL);
+		return process_failed(at, err);
+	}
+	crash_at("process.after_start");
+	if (start_lost(at, p)) {
+		agent_task_remove(at->agent, p->task, NULL);
+		task_info_done(&t);
+		return err_set(err, ERR_CONFLICT, "%s %.255s was deleted meanwhile",
+			       process_word(p->kind), p->id);
+	}
+	*ret = t;
+	return 0;
+}
+
+int process_free(struct process_at *at, enum process_kind kind, const char *id, bool ended_too,
+		 struct process_row *ret, struct err *err)
+{
+	auto_task struct task_info t = {0};
+	struct err why = {0};
+	int got = store_process_get(at->core->st, at->row.s.id, kind, id, ret, err);
+
+	if (got <= 0)
+		return got < 0 ? -1 : 1;
+	if (ret->start != at->row.starts)
+		return 1;
+	if (!ret->task[0])
+		return 0;
+	if (agent_task_get(at->agent, ret->task, &t, &why) == 0)
+		return ended_too && t.state == TASK_ENDED;
+	if (why.code == ERR_NOT_FOUND)
+		return 1;
+	process_failed(at, &why);
+	if (err)
+		*err = why;
+	return -1;
+}
+
+struct removal {
+	struct job job;
+	struct core *core;
+	char sandbox[ID_LEN], task[ID_LEN];
+};
+
+static void removal_run(struct job *j)
+{
+	struct removal *r = container_of(j, struct removal, job);
+	char path[108];
+
+	/* A sandbox that was stopped meanwhile took the task with it. */
+	if (r->core->run->ops->agent_path(r->core->run, r->sandbox, path, NULL) == 0)
+		agent_task_remove(path, r->task, NULL);
+	free(r);
+}
+
+void process_remove_later(struct core *c, const char *sandbox, const char *task, int64_t delay_ms)
+{
+	struct removal *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return; /* the agent forgets it a day after its end */
+	r->core = c;
+	r->job.fn = removal_run;
+	snprintf(r->sandbox, sizeof(r->sandbox), "%s", sandbox);
+	snprintf(r->task, sizeof(r->task), "%s", task);
+	pool_submit(&c->ops, &r->job, delay_ms);
 }
 
 /* ---- references ---- */

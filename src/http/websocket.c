@@ -11,16 +11,21 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 
-#define WS_PING_MS  30000 /* silence before a ping */
-#define WS_GONE_MS  90000 /* silence that means the peer is gone */
-#define WS_SEND_MS  60000 /* longest send when the caller names no deadline */
-#define WS_REPLY_MS 5000  /* for answers to control frames */
+#define WS_PING_MS    30000 /* silence before a ping */
+#define WS_GONE_MS    90000 /* silence that means the peer is gone */
+#define WS_SEND_MS    60000 /* longest send when the caller names no deadline */
+#define WS_REPLY_MS   5000  /* for answers to control frames */
+#define WS_SNDBUF     (256 << 10)
+#define WS_UNSENT_MAX (64 << 10) /* leaves room for a piece and a close */
+#define WS_READY_STEP 5
 
 /* ---- sending ---- */
 
@@ -111,6 +116,27 @@ int http_ws_send(struct http_ws *ws, enum http_ws_op op, const void *p, size_t n
 		return err_set(err, ERR_INVALID, "control message: at most %d bytes",
 			       WS_CONTROL_MAX);
 	return ws_send_op(ws, (uint8_t)op, p, n, deadline_ms, err);
+}
+
+int http_ws_ready(struct http_ws *ws, int64_t deadline_ms, struct err *err)
+{
+	struct pollfd p = {.fd = ws->fd, .events = POLLRDHUP};
+	int unsent = 0, room = WS_SNDBUF;
+
+	if (!ws->sndbuf_set)
+		setsockopt(ws->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	ws->sndbuf_set = true;
+	/* Not by POLLOUT: it tells when there is any room, not when there is enough. Behind TLS
+	 * the descriptor is no TCP socket and the answer none. */
+	while (ioctl(ws->fd, SIOCOUTQNSD, &unsent) == 0 && unsent > WS_UNSENT_MAX) {
+		if (atomic_load(&ws->dead))
+			return err_set(err, ERR_GONE, "the connection is closed");
+		if (deadline_ms && clock_mono_ms() >= deadline_ms)
+			return err_set(err, ERR_TIMEOUT, "the client does not read");
+		if (poll(&p, 1, WS_READY_STEP) > 0)
+			return err_set(err, ERR_GONE, "the client hung up");
+	}
+	return 0;
 }
 
 void http_ws_close(struct http_ws *ws, uint16_t code, const char *reason)

@@ -21,6 +21,7 @@ struct http_ws {
 	bool sending;		 /* send_lock: a thread has the turn */
 	_Atomic bool dead;	 /* no more bytes either way */
 	_Atomic bool close_sent; /* set by who has the turn */
+	bool sndbuf_set;	 /* of the thread that sends much */
 	/* The rest belongs to the thread that receives. */
 	bool peer_closed;
 	char *early; /* bytes that came with the request */

@@ -178,6 +178,7 @@ struct spawn {
 	const char **plain_argv, **plain_env;
 	size_t plain_nenv;
 	char pwd_key[4];   /* "PWD=" in front of at, as a variable of the command */
+	bool bash;	   /* the shell that was found */
 	char at[PATH_MAX]; /* working directory */
 	char try_key[2];   /* the same with "_=" */
 	char try[PATH_MAX];

@@ -351,8 +351,13 @@ static int exec_check(const struct agent_req *r, const struct task *shell, struc
 static struct task *command_new(struct init *in, const struct agent_req *r, struct task *shell,
 				struct err *err)
 {
-	struct task *t = task_new(in, r->id, r->parent, "", err);
+	char label[TASK_LABEL_MAX + 1];
+	struct task *t;
 
+	/* What it was, for as long as it is known: the text itself goes when its turn comes. */
+	memcpy(label, r->text, strnlen(r->text, TASK_LABEL_MAX));
+	label[strnlen(r->text, TASK_LABEL_MAX)] = '\0';
+	t = task_new(in, r->id, r->parent, label, err);
 	if (!t)
 		return NULL;
 	t->kind = TASK_COMMAND;

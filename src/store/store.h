@@ -166,7 +166,8 @@ int store_process_drop(struct store *s, const char *sandbox, unsigned kind, cons
 struct exec_key_row {
 	char exec_id[ID_LEN];
 	int64_t created_ms;
-	bool same; /* the digest is that of the first call */
+	bool same;    /* the digest is that of the first call */
+	bool started; /* the agent has had it */
 };
 /*
  * One transaction, synced: remember row under key. 1 done, 0 when the sandbox is not in that
@@ -174,6 +175,7 @@ struct exec_key_row {
  */
 int store_exec_key(struct store *s, const struct process_row *row, const char *key,
 		   const uint8_t digest[32], struct exec_key_row *ret, struct err *err);
+int store_exec_key_started(struct store *s, const char *sandbox, const char *key, struct err *err);
 /* 1 known, 0 not. */
 int store_exec_key_get(struct store *s, const char *sandbox, const char *key,
 		       const uint8_t digest[32], struct exec_key_row *ret, struct err *err);

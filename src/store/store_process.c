@@ -147,6 +147,7 @@ static int key_find(struct conn *c, const char *sandbox, const char *key,
 		    memcmp(sqlite3_column_blob(st, 0), digest, DIGEST_LEN) == 0;
 	snprintf(ret->exec_id, ID_LEN, "%s", (const char *)sqlite3_column_text(st, 1));
 	ret->created_ms = sqlite3_column_int64(st, 2);
+	ret->started = sqlite3_column_int(st, 3) != 0;
 	stmt_end(c, ST_EXEC_KEY_GET);
 	return 1;
 }
@@ -193,4 +194,16 @@ int store_exec_key_get(struct store *s, const char *sandbox, const char *key,
 
 	store_reader_done(s, c);
 	return got;
+}
+
+int store_exec_key_started(struct store *s, const char *sandbox, const char *key, struct err *err)
+{
+	struct conn *c = store_writer(s);
+	int rc;
+
+	bind_text(c->st[ST_EXEC_KEY_STARTED], 1, sandbox);
+	bind_text(c->st[ST_EXEC_KEY_STARTED], 2, key);
+	rc = stmt_run(c, ST_EXEC_KEY_STARTED, err);
+	store_writer_done(s);
+	return rc < 0 ? -1 : 0;
 }

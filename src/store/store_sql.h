@@ -326,8 +326,11 @@
 	  "DELETE FROM process WHERE sandbox_id = ?1 AND kind = ?2 AND id = ?3 AND task = ?4")     \
 	X(ST_PROCESS_AGE, 1, "DELETE FROM process WHERE created_ms < ?1")                          \
 	X(ST_EXEC_KEY_GET, 0,                                                                      \
-	  "SELECT digest, exec_id, created_ms FROM exec_key WHERE sandbox_id = ?1 AND key = ?2")   \
-	X(ST_EXEC_KEY_PUT, 0, "INSERT INTO exec_key VALUES (?1, ?2, ?3, ?4, ?5)")                  \
+	  "SELECT digest, exec_id, created_ms, started FROM exec_key"                              \
+	  " WHERE sandbox_id = ?1 AND key = ?2")                                                   \
+	X(ST_EXEC_KEY_STARTED, 0,                                                                  \
+	  "UPDATE exec_key SET started = 1 WHERE sandbox_id = ?1 AND key = ?2")                    \
+	X(ST_EXEC_KEY_PUT, 0, "INSERT INTO exec_key VALUES (?1, ?2, ?3, ?4, 0, ?5)")               \
 	X(ST_EXEC_KEY_AGE, 1, "DELETE FROM exec_key WHERE created_ms < ?1")                        \
 	X(ST_LIST_COUNT, 0, "SELECT count(*) FROM sandbox WHERE org_id = ?1" LIST_FILTER_)         \
 	LIST_ROWS_(X, ORG, LIST_BY_ORG_)                                                           \

@@ -60,7 +60,8 @@
  *               str cwd, str user, u32 flags, u16 cols,
  *               u16 rows}   TASK_SESSION: argv is empty
  *   TASK_EXEC  {str session, str id, str text, u32 tflags,  OK {task, u8 existed}   queued in the
- *               u64 timeout_ms}                              session's order
+ *               u64 timeout_ms}                              session's order; its label is
+ *                                                            the beginning of the text
  *   TASK_GET   {str id}                                     OK {task}
  *   TASK_LIST  {u32 kind, str parent}   (0, "": any)        TASKS {u32 n, task…}*, OK {}
  *   TASK_READ  {str id, u32 streams, u64 out, u64 err,      DATA {u8 stream, u64 offset, bytes}*

@@ -167,8 +167,11 @@ static void key_is_known_with_its_exec_and_body(void **state)
 	assert_int_equal(store_exec_key(b->c.core->st, &p, "k", one, &k, NULL), 2);
 	assert_string_equal(k.exec_id, TASK_A);
 	assert_true(k.same);
+	assert_false(k.started);
+	assert_int_equal(store_exec_key_started(b->c.core->st, b->id, "k", NULL), 0);
 	assert_int_equal(store_exec_key(b->c.core->st, &p, "k", two, &k, NULL), 2);
 	assert_false(k.same);
+	assert_true(k.started);
 	/* Another start: nothing goes in, not even the key. */
 	p.start = 7;
 	assert_int_equal(store_exec_key(b->c.core->st, &p, "l", one, &k, NULL), 0);
