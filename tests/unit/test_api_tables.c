@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/caisson/exec_rest.h"
 #include "api/caisson/exec_ws.h"
+#include "api/daytona/session.h"
 #include "api/daytona/git.h"
 #include "api/daytona/toolbox.h"
 
@@ -135,18 +137,38 @@ static const struct {
 	const char *doc;
 	const struct jt_table *table;
 } decode_tables[] = {
-	{"daytona-control", &daytona_create_table},	{"daytona-control", &daytona_labels_table},
-	{"daytona-control", &daytona_key_create_table}, {"daytona-toolbox", &daytona_execute_table},
-	{"daytona-toolbox", &daytona_code_run_table},	{"daytona-toolbox", &daytona_env_table},
-	{"daytona-toolbox", &daytona_paths_table},	{"caisson", &native_exec_table},
-	{"daytona-toolbox", &git_init_table},		{"daytona-toolbox", &git_add_table},
-	{"daytona-toolbox", &git_commit_table},		{"daytona-toolbox", &git_branch_table},
-	{"daytona-toolbox", &git_checkout_table},	{"daytona-toolbox", &git_reset_table},
-	{"daytona-toolbox", &git_restore_table},	{"daytona-toolbox", &git_set_config_table},
-	{"daytona-toolbox", &git_user_table},		{"daytona-toolbox", &git_clone_table},
-	{"daytona-toolbox", &git_pull_table},		{"daytona-toolbox", &git_push_table},
-	{"daytona-toolbox", &git_remote_table},		{"daytona-toolbox", &git_login_table},
-	{"daytona-toolbox", &daytona_replace_table},	{"caisson", &native_upload_create_table},
+	{"daytona-control", &daytona_create_table},
+	{"daytona-control", &daytona_labels_table},
+	{"daytona-control", &daytona_key_create_table},
+	{"daytona-toolbox", &daytona_execute_table},
+	{"daytona-toolbox", &daytona_code_run_table},
+	{"daytona-toolbox", &daytona_env_table},
+	{"daytona-toolbox", &daytona_paths_table},
+	{"caisson", &native_exec_table},
+	{"caisson", &native_request_table},
+	{"caisson", &native_signal_table},
+	{"caisson", &native_resize_table},
+	{"caisson", &native_kill_table},
+	{"daytona-toolbox", &daytona_session_table},
+	{"daytona-toolbox", &daytona_session_exec_table},
+	{"daytona-toolbox", &daytona_session_input_table},
+	{"daytona-toolbox", &daytona_pty_create_table},
+	{"daytona-toolbox", &daytona_pty_resize_table},
+	{"daytona-toolbox", &git_init_table},
+	{"daytona-toolbox", &git_add_table},
+	{"daytona-toolbox", &git_commit_table},
+	{"daytona-toolbox", &git_branch_table},
+	{"daytona-toolbox", &git_checkout_table},
+	{"daytona-toolbox", &git_reset_table},
+	{"daytona-toolbox", &git_restore_table},
+	{"daytona-toolbox", &git_set_config_table},
+	{"daytona-toolbox", &git_user_table},
+	{"daytona-toolbox", &git_clone_table},
+	{"daytona-toolbox", &git_pull_table},
+	{"daytona-toolbox", &git_push_table},
+	{"daytona-toolbox", &git_remote_table},
+	{"daytona-toolbox", &git_login_table},
+	{"daytona-toolbox", &daytona_replace_table},
 };
 
 static void request_tables_match_their_schemas(void **state)

@@ -1,6 +1,7 @@
 /*
  * exec_msg.c - decoding and encoding of the messages of an attached exec.
  */
+#include "api/caisson/exec_rest.h"
 #include "api/caisson/exec_ws.h"
 
 #include <signal.h>
@@ -47,9 +48,17 @@ static const struct jt_field control_fields[] = {
 };
 static const struct jt_table control_table = {"", control_fields, ARRAY_LEN(control_fields)};
 
+int exec_signal_of(const char *name, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		if (strcmp(name, signals[i].name) == 0)
+			return signals[i].sig;
+	return err_set(err, ERR_INVALID, "signal: unknown signal %.20s", name);
+}
+
 static int take_control(const struct control *c, struct exec_msg *ret, struct err *err)
 {
-	size_t i = 0;
+	int sig;
 
 	if (strcmp(c->type, "eof") == 0) {
 		ret->kind = MSG_EOF;
@@ -62,11 +71,10 @@ static int take_control(const struct control *c, struct exec_msg *ret, struct er
 	}
 	if (strcmp(c->type, "signal") != 0 || !c->signal)
 		return err_set(err, ERR_INVALID, "type: unknown control message");
-	while (i < ARRAY_LEN(signals) && strcmp(c->signal, signals[i].name) != 0)
-		i++;
-	if (i == ARRAY_LEN(signals))
-		return err_set(err, ERR_INVALID, "signal: unknown signal %.20s", c->signal);
-	*ret = (struct exec_msg){.kind = MSG_SIGNAL, .sig = signals[i].sig};
+	sig = exec_signal_of(c->signal, err);
+	if (sig < 0)
+		return -1;
+	*ret = (struct exec_msg){.kind = MSG_SIGNAL, .sig = sig};
 	return 0;
 }
 
