@@ -43,13 +43,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def body(self):
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        out = b""
+        out = []
         while True:
             n = int(self.rfile.readline().split(b";")[0], 16)
-            out += self.rfile.read(n)
+            out.append(self.rfile.read(n))
             self.rfile.readline()
             if n == 0:
-                return out
+                return b"".join(out)
 
     def do_GET(self):
         self.serve(b"")
