@@ -127,7 +127,9 @@ struct box *boxes_take(struct boxes *t, struct box_entry *e)
 void boxes_publish(struct boxes *t, struct box_entry *e, struct box *b)
 {
 	pthread_mutex_lock(&t->lock);
+	t->live += e->pid == 0;
 	e->box = b;
+	e->pid = b->pid;
 	pthread_mutex_unlock(&t->lock);
 }
 

@@ -59,7 +59,7 @@ struct box_entry *boxes_lock(struct boxes *t, const char *id, struct err *err);
 /* The box, out of sight of searches and lists from now on: it is about to end. */
 struct box *boxes_take(struct boxes *t, struct box_entry *e);
 void boxes_set_flags(struct boxes *t, struct box_entry *e, uint32_t flags);
-/* b can be found from now on, while the id stays taken. */
+/* b can be found and is listed from now on, while the id stays taken. */
 void boxes_publish(struct boxes *t, struct box_entry *e, struct box *b);
 /* Give the id back with what stands behind it now (NULL: nothing). */
 void boxes_unlock(struct boxes *t, struct box_entry *e, struct box *box);

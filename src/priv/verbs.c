@@ -95,8 +95,9 @@ static int run_start(struct priv *p, struct box_launcher *l, struct job *j, stru
 		wire_put_str(&o, b->lease.ip6);
 		wire_put_u32(&o, b->mark_us[MARK_READY]);
 		verb_say_start(b);
-		peer_send(p, j->peer, &o);
+		/* An api that dies of the answer has a successor, which lists what lives. */
 		boxes_publish(&p->boxes, e, b);
+		peer_send(p, j->peer, &o);
 		if (priv_watch_box(p, b, err) < 0)
 			log_error("watch %s: %s", b->id, err->msg);
 	}
