@@ -2,6 +2,7 @@
  * lab_net.c - see lab_net.h. Also linked into the other tests of this folder, which ignore it.
  */
 #include "lab_net.h"
+#include "box/net_int.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -460,4 +461,42 @@ long lab_flows(const struct lab *l)
 	assert_int_equal(pthread_create(&t, NULL, flows_thread, arg), 0);
 	pthread_join(t, NULL);
 	return n;
+}
+
+/* ---- leases and the pool ---- */
+
+void lab_claim(struct net *n, uint32_t flags, struct net_lease *ret)
+{
+	struct err err = {0};
+
+	if (net_claim(n, flags, ret, &err) < 0)
+		fail_msg("net_claim: %s", err.msg);
+}
+
+void lab_wait_clean(struct net *n)
+{
+	int64_t end = clock_mono_ms() + 20000;
+
+	while (net_leftovers(n) != 0 && clock_mono_ms() < end)
+		poll(NULL, 0, 20);
+	assert_int_equal(net_leftovers(n), 0);
+}
+
+unsigned lab_pool_ready(struct net *n)
+{
+	unsigned ready;
+
+	pthread_mutex_lock(&n->lock);
+	ready = n->nready;
+	pthread_mutex_unlock(&n->lock);
+	return ready;
+}
+
+void lab_wait_full(struct net *n)
+{
+	int64_t end = clock_mono_ms() + 60000;
+
+	while (lab_pool_ready(n) < n->pool && clock_mono_ms() < end)
+		poll(NULL, 0, 5);
+	assert_int_equal(lab_pool_ready(n), n->pool);
 }

@@ -72,4 +72,11 @@ int lab_fds(void);
 /* Tracked connections in the router. */
 long lab_flows(const struct lab *l);
 
+/* Claim a lease; fails the test otherwise. */
+void lab_claim(struct net *n, uint32_t flags, struct net_lease *ret);
+/* Until what was released is clean, and how many leases are ready, until the pool is full. */
+void lab_wait_clean(struct net *n);
+unsigned lab_pool_ready(struct net *n);
+void lab_wait_full(struct net *n);
+
 #endif

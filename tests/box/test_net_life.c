@@ -1,6 +1,6 @@
 /*
- * test_net_life.c - leases in numbers and over the daemon's death: adoption, bursts, leftovers,
- * the outside's switches, the operator's exceptions, the figures.
+ * test_net_life.c - networks over the life of a daemon: restarts, adoption, kills, the host's
+ * settings.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,44 +27,6 @@
 #include "base/scope.h"
 #include "box/net_int.h"
 #include "lab_net.h"
-
-#define MANY 1000
-
-static void claim(struct net *n, uint32_t flags, struct net_lease *ret)
-{
-	struct err err = {0};
-
-	if (net_claim(n, flags, ret, &err) < 0)
-		fail_msg("net_claim: %s", err.msg);
-}
-
-static void wait_clean(struct net *n)
-{
-	int64_t end = clock_mono_ms() + 20000;
-
-	while (net_leftovers(n) != 0 && clock_mono_ms() < end)
-		poll(NULL, 0, 20);
-	assert_int_equal(net_leftovers(n), 0);
-}
-
-static unsigned pool_ready(struct net *n)
-{
-	unsigned ready;
-
-	pthread_mutex_lock(&n->lock);
-	ready = n->nready;
-	pthread_mutex_unlock(&n->lock);
-	return ready;
-}
-
-static void wait_full(struct net *n)
-{
-	int64_t end = clock_mono_ms() + 60000;
-
-	while (pool_ready(n) < n->pool && clock_mono_ms() < end)
-		poll(NULL, 0, 5);
-	assert_int_equal(pool_ready(n), n->pool);
-}
 
 /* A process that stands for a sandbox: it only holds the namespace. */
 static pid_t holder_start(int netns, bool with_us)
@@ -123,8 +85,8 @@ static void restart_adopts_and_flows_live_on(void **state)
 
 	(void)state;
 	lab_open(&lab);
-	claim(lab.net, 0, &kept);
-	claim(lab.net, 0, &lost);
+	lab_claim(lab.net, 0, &kept);
+	lab_claim(lab.net, 0, &lost);
 	pid = holder_ready(kept.netns);
 	other = holder_ready(lost.netns);
 	fd = lab_connect(kept.netns, LAB_WEB4, 7);
@@ -145,11 +107,11 @@ static void restart_adopts_and_flows_live_on(void **state)
 	assert_true(lab_echo(fd, "after"));
 	assert_int_equal(lab_try(got.netns, LAB_WEB6, 80, true, NULL), 0);
 	close(fd);
-	wait_clean(lab.net); /* the lease nobody adopted is gone, though its process lives */
+	lab_wait_clean(lab.net); /* the lease nobody adopted is gone, though its process lives */
 	holder_stop(other);
 	holder_stop(pid);
 	net_release(lab.net, &got);
-	wait_clean(lab.net);
+	lab_wait_clean(lab.net);
 	lab_close(&lab);
 }
 
@@ -164,8 +126,8 @@ static void changed_table_takes_the_living_along(void **state)
 
 	(void)state;
 	lab_open(&lab);
-	claim(lab.net, 0, &open);
-	claim(lab.net, NET_BLOCK, &shut);
+	lab_claim(lab.net, 0, &open);
+	lab_claim(lab.net, NET_BLOCK, &shut);
 	pid = holder_ready(open.netns);
 	pid_shut = holder_ready(shut.netns);
 	fd = lab_connect(open.netns, LAB_WEB4, 7);
@@ -185,7 +147,7 @@ static void changed_table_takes_the_living_along(void **state)
 	holder_stop(pid_shut);
 	net_release(lab.net, &got);
 	net_release(lab.net, &got_shut);
-	wait_clean(lab.net);
+	lab_wait_clean(lab.net);
 	lab_close(&lab);
 }
 
@@ -198,8 +160,8 @@ static void adoption_refuses_a_process_of_another_network(void **state)
 
 	(void)state;
 	lab_open(&lab);
-	claim(lab.net, 0, &a);
-	claim(lab.net, 0, &b);
+	lab_claim(lab.net, 0, &a);
+	lab_claim(lab.net, 0, &b);
 	pid = holder_ready(a.netns);
 	lab_keep(&lab);
 	lab_open(&lab);
@@ -213,7 +175,7 @@ static void adoption_refuses_a_process_of_another_network(void **state)
 	assert_int_equal(net_adopt(lab.net, a.slot, pid, 0, &got, &err), -1);
 	assert_int_equal(err.code, ERR_GONE);
 	net_adopted(lab.net);
-	wait_clean(lab.net);
+	lab_wait_clean(lab.net);
 	lab_close(&lab);
 }
 
@@ -276,260 +238,9 @@ static void killed_daemon_leaves_an_adoptable_router(void **state)
 	net_release(lab.net, &got);
 	kill(s->ready, SIGKILL);
 	waitpid(s->ready, NULL, 0);
-	wait_clean(lab.net);
+	lab_wait_clean(lab.net);
 	lab_close(&lab);
 	munmap(s, sizeof(*s));
-}
-
-static int long_cmp(const void *a, const void *b)
-{
-	long x = *(const long *)a, y = *(const long *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void figure(const char *what, long *us, int n)
-{
-	qsort(us, (size_t)n, sizeof(*us), long_cmp);
-	print_message("[ FIGURE   ] %s: p50 %ld us, p99 %ld us, n %d\n", what, us[n / 2],
-		      us[n * 99 / 100], n);
-}
-
-static void d31_thousand_claims_and_releases_leave_nothing(void **state)
-{
-	struct lab lab = {.cfg.pool = 64};
-	static struct net_lease l[MANY];
-	static long us[MANY];
-	int64_t start, t;
-	int fds;
-
-	(void)state;
-	lab_open(&lab);
-	wait_full(lab.net);
-	fds = lab_fds();
-	start = clock_mono_us();
-	for (int i = 0; i < MANY; i++)
-		claim(lab.net, 0, &l[i]);
-	t = clock_mono_us() - start;
-	print_message("[ FIGURE   ] refill: %ld leases a second\n", MANY * 1000000L / (long)t);
-	assert_int_equal(lab_try(l[0].netns, LAB_WEB4, 80, true, NULL), 0);
-	assert_int_equal(lab_try(l[MANY - 1].netns, LAB_WEB6, 80, true, NULL), 0);
-	assert_int_equal(lab_try(l[MANY / 2].netns, l[3].ip4, 80, true, NULL), ECONNREFUSED);
-	assert_true(lab_fds() <= fds + MANY + 64);
-	/* With a thousand alive and the pool full again: what one claim costs. */
-	for (int i = 0; i < 200; i++) {
-		net_release(lab.net, &l[i]);
-		wait_full(lab.net);
-		t = clock_mono_us();
-		claim(lab.net, 0, &l[i]);
-		us[i] = (long)(clock_mono_us() - t);
-	}
-	figure("claim at 1000 live", us, 200);
-	for (int i = 0; i < MANY; i++) {
-		t = clock_mono_us();
-		net_release(lab.net, &l[i]);
-		us[i] = (long)(clock_mono_us() - t);
-	}
-	figure("release", us, MANY);
-	t = clock_mono_ms();
-	wait_clean(lab.net);
-	print_message("[ FIGURE   ] 1000 released and gone after %ld ms\n",
-		      (long)(clock_mono_ms() - t));
-	wait_full(lab.net);
-	assert_true(lab_fds() <= fds + 2);
-	lab_close(&lab);
-}
-
-/* Speed is the benchmark's business; what makes it is that a claim only takes what is there. */
-static void claim_takes_a_ready_lease_and_makes_none(void **state)
-{
-	struct lab lab = {.cfg.pool = 32};
-	struct net_lease l;
-	static long us[300];
-
-	(void)state;
-	lab_open(&lab);
-	for (int i = 0; i < 300; i++) {
-		unsigned before;
-		int64_t t;
-
-		wait_full(lab.net);
-		before = pool_ready(lab.net);
-		t = clock_mono_us();
-		claim(lab.net, 0, &l);
-		us[i] = (long)(clock_mono_us() - t);
-		assert_in_range(pool_ready(lab.net), before - 1, before);
-		net_release(lab.net, &l);
-	}
-	figure("claim", us, 300);
-	lab_close(&lab);
-}
-
-/* Does the slot come back while the whole pool is claimed and given back once? */
-static bool slot_comes_back(struct net *n, uint32_t slot)
-{
-	struct net_lease l[4];
-	bool found = false;
-
-	wait_clean(n);
-	wait_full(n);
-	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
-		claim(n, 0, &l[i]);
-		found = found || l[i].slot == slot;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(l); i++)
-		net_release(n, &l[i]);
-	return found;
-}
-
-static void lease_nobody_used_is_claimed_again(void **state)
-{
-	struct lab lab = {.cfg.pool = 4};
-	struct net_lease l;
-	uint32_t slot;
-
-	(void)state;
-	lab_open(&lab);
-	wait_full(lab.net);
-	claim(lab.net, 0, &l);
-	slot = l.slot;
-	net_release(lab.net, &l);
-	assert_true(slot_comes_back(lab.net, slot));
-	/* It still is a network, opened and shut as any other. */
-	wait_full(lab.net);
-	claim(lab.net, NET_BLOCK, &l);
-	assert_int_equal(lab_try(l.netns, LAB_WEB4, 80, true, NULL), ECONNREFUSED);
-	net_release(lab.net, &l);
-	wait_clean(lab.net);
-	lab_close(&lab);
-}
-
-static int held = -1; /* what a use leaves open */
-
-static void use_uplink(const struct net_lease *l)
-{
-	assert_int_equal(lab_try(l->netns, LAB_WEB4, 80, true, NULL), 0);
-}
-
-static void use_refused(const struct net_lease *l)
-{
-	assert_int_equal(lab_try(l->netns, "10.1.1.1", 80, true, NULL), ECONNREFUSED);
-}
-
-static void use_datagram6(const struct net_lease *l)
-{
-	close(lab_datagram(l->netns, LAB_WEB6, 7));
-}
-
-static void use_loopback(const struct net_lease *l)
-{
-	assert_int_equal(lab_try(l->netns, "127.0.0.1", 80, true, NULL), ECONNREFUSED);
-}
-
-static void use_unroutable(const struct net_lease *l)
-{
-	int s = lab_socket(l->netns, AF_INET6, SOCK_DGRAM, 0);
-	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = 7, .sin6_scope_id = 1};
-
-	to.sin6_addr.s6_addr[0] = 0xfe;
-	to.sin6_addr.s6_addr[1] = 0x80;
-	sendto(s, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
-	close(s);
-}
-
-static void use_open_socket(const struct net_lease *l)
-{
-	held = lab_socket(l->netns, AF_UNIX, SOCK_STREAM, 0);
-}
-
-static void use_flow_label(const struct net_lease *l)
-{
-	int s = lab_socket(l->netns, AF_INET6, SOCK_DGRAM, 0);
-	struct in6_flowlabel_req req = {.flr_action = IPV6_FL_A_GET,
-					.flr_share = IPV6_FL_S_ANY,
-					.flr_flags = IPV6_FL_F_CREATE,
-					.flr_label = htonl(0x12345),
-					.flr_linger = 6};
-
-	inet_pton(AF_INET6, LAB_WEB6, &req.flr_dst);
-	assert_int_equal(setsockopt(s, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &req, sizeof(req)), 0);
-	close(s);
-}
-
-/* Each leaves a trace that a successor could read, or something that could still reach it. */
-static void lease_somebody_used_never_comes_back(void **state)
-{
-	static void (*const use[])(const struct net_lease *l) = {
-		use_uplink,	use_refused,	 use_datagram6,	 use_loopback,
-		use_unroutable, use_open_socket, use_flow_label,
-	};
-	struct lab lab = {.cfg.pool = 4};
-
-	(void)state;
-	lab_open(&lab);
-	for (size_t i = 0; i < ARRAY_LEN(use); i++) {
-		struct net_lease l;
-		uint32_t slot;
-
-		wait_full(lab.net);
-		claim(lab.net, 0, &l);
-		slot = l.slot;
-		use[i](&l);
-		net_release(lab.net, &l);
-		/* While it is open the namespace can't go, and isn't given to anybody. */
-		if (held >= 0)
-			wait_full(lab.net);
-		if (held >= 0)
-			close(held);
-		held = -1;
-		if (slot_comes_back(lab.net, slot))
-			fail_msg("use %zu shows to the next one", i);
-	}
-	wait_clean(lab.net);
-	lab_close(&lab);
-}
-
-struct burst {
-	struct net *n;
-	struct net_lease l;
-	long us;
-	int ret;
-};
-
-static void *burst_thread(void *arg)
-{
-	struct burst *b = arg;
-	int64_t t = clock_mono_us();
-
-	b->ret = net_claim(b->n, 0, &b->l, NULL);
-	b->us = (long)(clock_mono_us() - t);
-	return NULL;
-}
-
-static void burst_of_a_hundred_succeeds(void **state)
-{
-	struct lab lab = {0};
-	static struct burst b[100];
-	static long us[100];
-	pthread_t t[100];
-
-	(void)state;
-	lab_open(&lab);
-	for (int i = 0; i < 100; i++) {
-		b[i] = (struct burst){.n = lab.net};
-		assert_int_equal(pthread_create(&t[i], NULL, burst_thread, &b[i]), 0);
-	}
-	for (int i = 0; i < 100; i++) {
-		pthread_join(t[i], NULL);
-		assert_int_equal(b[i].ret, 0);
-		us[i] = b[i].us;
-	}
-	figure("claim in a burst of 100", us, 100);
-	assert_int_equal(lab_try(b[99].l.netns, LAB_WEB4, 80, true, NULL), 0);
-	for (int i = 0; i < 100; i++)
-		net_release(lab.net, &b[i].l);
-	wait_clean(lab.net);
-	lab_close(&lab);
 }
 
 static void forward_set(const char *value4, const char *value6)
@@ -552,7 +263,7 @@ static void d20_host_without_forwarding_fails_fast(void **state)
 	(void)state;
 	forward_set("1", "0");
 	lab_open(&lab);
-	claim(lab.net, 0, &l);
+	lab_claim(lab.net, 0, &l);
 	assert_int_equal(lab_try(l.netns, LAB_WEB4, 80, true, NULL), 0);
 	assert_int_equal(lab_try(l.netns, LAB_WEB6, 80, true, &us), ECONNREFUSED);
 	assert_true(us < LAB_FAST_US);
@@ -572,7 +283,7 @@ static void operator_exception_opens_just_that_range(void **state)
 
 	(void)state;
 	lab_open(&lab);
-	claim(lab.net, 0, &l);
+	lab_claim(lab.net, 0, &l);
 	assert_int_equal(lab_try(l.netns, "10.1.2.3", 80, true, NULL), 0);
 	assert_int_equal(lab_try(l.netns, "fd12:3456::1", 80, true, NULL), 0);
 	assert_int_equal(lab_try(l.netns, "172.16.5.5", 80, true, NULL), ECONNREFUSED);
@@ -585,7 +296,7 @@ static void operator_exception_opens_just_that_range(void **state)
 	lab.cfg.allow_ranges = NULL;
 	lab_open(&lab);
 	net_adopted(lab.net);
-	wait_clean(lab.net);
+	lab_wait_clean(lab.net);
 	lab_close(&lab);
 	close(l.netns);
 }
@@ -605,7 +316,7 @@ static void uplink_without_default_route_fails_fast(void **state)
 	(void)state;
 	assert_int_equal(lab_run(uplink, del), 0);
 	lab_open(&lab);
-	claim(lab.net, 0, &l);
+	lab_claim(lab.net, 0, &l);
 	e = lab_try(l.netns, LAB_WEB4, 80, true, &us);
 	assert_int_equal(lab_run(uplink, add), 0);
 	assert_int_equal(e, ECONNREFUSED);
@@ -625,8 +336,8 @@ static void flows_of_one_sandbox_are_bounded(void **state)
 
 	(void)state;
 	lab_open(&lab);
-	claim(lab.net, 0, &a);
-	claim(lab.net, 0, &b);
+	lab_claim(lab.net, 0, &a);
+	lab_claim(lab.net, 0, &b);
 	memset(fd, -1, sizeof(fd));
 	/* Datagrams: each new port is a flow, and none waits. */
 	for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
@@ -642,7 +353,7 @@ static void flows_of_one_sandbox_are_bounded(void **state)
 		close(fd[i]);
 	net_release(lab.net, &a);
 	net_release(lab.net, &b);
-	wait_clean(lab.net);
+	lab_wait_clean(lab.net);
 	end = clock_mono_ms() + LAB_WAIT_MS;
 	/* Forgotten, but for a closed connection that waits its ten seconds. */
 	while (lab_flows(&lab) > 2 && clock_mono_ms() < end)
@@ -658,11 +369,6 @@ int main(int argc, char **argv)
 		lab_test(changed_table_takes_the_living_along),
 		lab_test(adoption_refuses_a_process_of_another_network),
 		lab_test(killed_daemon_leaves_an_adoptable_router),
-		lab_test(claim_takes_a_ready_lease_and_makes_none),
-		lab_test(lease_nobody_used_is_claimed_again),
-		lab_test(lease_somebody_used_never_comes_back),
-		lab_test(burst_of_a_hundred_succeeds),
-		lab_test(d31_thousand_claims_and_releases_leave_nothing),
 		lab_test(d20_host_without_forwarding_fails_fast),
 		lab_test(operator_exception_opens_just_that_range),
 		lab_test(uplink_without_default_route_fails_fast),

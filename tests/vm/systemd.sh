@@ -125,7 +125,8 @@ damage_ends_in_failed_and_mends() {
 }
 
 nothing_left() {
-	[[ -z $(first_process) && -z $(find "$DATA/boxes" "$DATA/trash" -mindepth 1 ! -name '.*') ]]
+	[[ -z $(first_process) ]] &&
+		[[ -z $(find "$DATA/boxes" "$DATA/trash" -mindepth 1 -maxdepth 1 ! -name '.*') ]]
 }
 
 delete_leaves_nothing() {
