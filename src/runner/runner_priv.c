@@ -1,6 +1,7 @@
 /*
- * runner_priv.c - the runner behind the privileged protocol: one function a verb.
+ * runner_priv.c - the runner behind the privileged protocol: one row a verb, one helper for all.
  */
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -13,127 +14,271 @@ static struct runner_priv *priv_of(struct runner *base)
 	return container_of(base, struct runner_priv, base);
 }
 
-static int priv_start(struct runner *base, const struct runner_start *s, struct runner_started *ret,
-		      struct err *err)
+/* ---- the verbs: what each asks and what it is answered, in wire order ---- */
+
+enum field_kind { FIELD_END, FIELD_STR, FIELD_CHARS, FIELD_STRV, FIELD_BOOL, FIELD_U32, FIELD_U64 };
+
+#define FIELDS_MAX 11
+#define REPLY_MAX  256 /* bytes of the largest struct that answers */
+#define MSG_MAX	   8192
+
+struct field {
+	uint8_t kind;
+	uint8_t off;
+	uint8_t size; /* of FIELD_CHARS; of FIELD_STRV the place of its count */
+};
+
+struct text_ask {
+	const char *text;
+	uint32_t flags;
+};
+
+struct list_ask {
+	bool uppers;
+	const char *after;
+};
+
+struct hello_reply {
+	char instance[32];
+	char run_dir[sizeof(((struct runner_priv *)0)->run_dir)];
+};
+
+#define F(kind, type, member)                                                                      \
+	{                                                                                          \
+		FIELD_##kind, offsetof(struct type, member), 0                                     \
+	}
+#define CHARS(type, member)                                                                        \
+	{                                                                                          \
+		FIELD_CHARS, offsetof(struct type, member), sizeof(((struct type *)0)->member)     \
+	}
+#define STRV(type, member, count)                                                                  \
+	{                                                                                          \
+		FIELD_STRV, offsetof(struct type, member), offsetof(struct type, count)            \
+	}
+#define ASKS_TEXT                                                                                  \
+	{                                                                                          \
+		F(STR, text_ask, text)                                                             \
+	}
+#define SAYS_LAYER                                                                                 \
+	{                                                                                          \
+		CHARS(runner_layer, id), F(U64, runner_layer, bytes), F(U64, runner_layer, files)  \
+	}
+
+enum call_id {
+	C_HELLO,
+	C_START,
+	C_KILL,
+	C_DELETE,
+	C_STATS,
+	C_LIST,
+	C_NET,
+	C_IMPORT,
+	C_DEFAULT,
+	C_LAYER_RM,
+	C_HOST
+};
+
+/* clang-format off */
+static const struct call_row {
+	uint16_t verb;
+	int64_t limit_ms; /* 0: as long as it takes */
+	struct field ask[FIELDS_MAX];
+	size_t size; /* of the struct that answers */
+	struct field reply[FIELDS_MAX];
+} call_rows[] = {
+	[C_HELLO] = {PRIV_HELLO, RUNNER_CALL_MS, {F(U32, text_ask, flags)},
+		sizeof(struct hello_reply),
+		{CHARS(hello_reply, instance), CHARS(hello_reply, run_dir)}},
+	[C_START] = {PRIV_START, RUNNER_CALL_MS,
+		{F(STR, runner_start, id), F(BOOL, runner_start, fresh),
+		 STRV(runner_start, layer, nlayers), F(U64, runner_start, mem_bytes),
+		 F(U32, runner_start, cpu_milli), F(U32, runner_start, pids_max),
+		 F(U32, runner_start, nofile), F(U64, runner_start, disk_bytes),
+		 F(U32, runner_start, flags), F(STR, runner_start, hostname)},
+		sizeof(struct runner_started),
+		{F(U32, runner_started, pid), CHARS(runner_started, ip4),
+		 CHARS(runner_started, ip6), F(U32, runner_started, total_us)}},
+	[C_KILL] = {PRIV_KILL, RUNNER_CALL_MS, ASKS_TEXT, 0, {{0}}},
+	[C_DELETE] = {PRIV_DELETE, RUNNER_CALL_MS, ASKS_TEXT, 0, {{0}}},
+	[C_STATS] = {PRIV_STATS, RUNNER_CALL_MS, ASKS_TEXT, sizeof(struct runner_stats),
+		{F(U64, runner_stats, cpu_us), F(U64, runner_stats, mem_bytes),
+		 F(U64, runner_stats, mem_peak), F(U64, runner_stats, mem_limit),
+		 F(U64, runner_stats, mem_cache), F(U64, runner_stats, oom_kills),
+		 F(U32, runner_stats, pids), F(U32, runner_stats, cpu_milli)}},
+	/* Its answer is a list, read by list_page. */
+	[C_LIST] = {PRIV_LIST, RUNNER_CALL_MS,
+		{F(BOOL, list_ask, uppers), F(STR, list_ask, after)}, 0, {{0}}},
+	[C_NET] = {PRIV_NET, RUNNER_CALL_MS,
+		{F(STR, text_ask, text), F(U32, text_ask, flags)}, 0, {{0}}},
+	[C_IMPORT] = {PRIV_IMPORT, 0, {F(U64, runner_layer, bytes)},
+		sizeof(struct runner_layer), SAYS_LAYER},
+	[C_DEFAULT] = {PRIV_DEFAULT, 0, {{0}}, sizeof(struct runner_layer), SAYS_LAYER},
+	[C_LAYER_RM] = {PRIV_LAYER_RM, RUNNER_CALL_MS, ASKS_TEXT, 0, {{0}}},
+	[C_HOST] = {PRIV_HOST, RUNNER_CALL_MS, {{0}}, sizeof(struct runner_host),
+		{F(U64, runner_host, disk_total), F(U64, runner_host, disk_free),
+		 F(U64, runner_host, mem_total), F(U32, runner_host, cpus),
+		 F(U32, runner_host, live)}},
+};
+/* clang-format on */
+
+_Static_assert(sizeof(struct runner_layer) <= REPLY_MAX &&
+		       sizeof(struct hello_reply) <= REPLY_MAX &&
+		       sizeof(struct runner_started) <= REPLY_MAX,
+	       "REPLY_MAX");
+
+static void field_put(struct wire_out *o, const struct field *f, const char *obj)
 {
-	struct runner_priv *r = priv_of(base);
-	struct priv_call c = {0};
+	const char *at = obj + f->off;
+
+	switch ((enum field_kind)f->kind) {
+	case FIELD_STR:
+		wire_put_str(o, *(const char *const *)at);
+		return;
+	case FIELD_STRV:
+		wire_put_strv(o, *(const char *const *const *)at, *(const size_t *)(obj + f->size));
+		return;
+	case FIELD_BOOL:
+		wire_put_u8(o, *(const bool *)at);
+		return;
+	case FIELD_U32:
+		wire_put_u32(o, *(const uint32_t *)at);
+		return;
+	case FIELD_U64:
+		wire_put_u64(o, *(const uint64_t *)at);
+		return;
+	case FIELD_CHARS:
+	case FIELD_END:
+		return;
+	}
+}
+
+static void field_get(struct wire_in *in, const struct field *f, char *obj)
+{
+	char *at = obj + f->off;
+
+	if (f->kind == FIELD_CHARS)
+		wire_get_str(in, at, f->size);
+	else if (f->kind == FIELD_U32)
+		*(uint32_t *)at = wire_get_u32(in);
+	else if (f->kind == FIELD_U64)
+		*(uint64_t *)at = wire_get_u64(in);
+}
+
+/* Ask and wait. On success c->body, to be freed, holds what was answered. */
+static int call_ask(struct runner_priv *r, enum call_id id, struct priv_call *c, const void *ask,
+		    int fd, struct err *err)
+{
+	const struct call_row *row = &call_rows[id];
+	uint8_t msg[MSG_MAX];
+	struct wire_out o = priv_begin(msg, sizeof(msg), c, r, row->verb);
+
+	for (const struct field *f = row->ask; f->kind != FIELD_END; f++)
+		field_put(&o, f, ask);
+	return priv_finish(r, c, &o, fd, row->limit_ms, err);
+}
+
+/* The whole call; ret is the struct of the row, written on success only. */
+static int call_run(struct runner_priv *r, enum call_id id, struct priv_call *c, const void *ask,
+		    int fd, void *ret, struct err *err)
+{
+	const struct call_row *row = &call_rows[id];
 	auto_free uint8_t *body = NULL;
-	uint8_t msg[8192];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_START);
-	struct runner_started got = {0};
+	_Alignas(max_align_t) char got[REPLY_MAX] = {0};
 	struct wire_in in;
 
-	wire_put_str(&o, s->id);
-	wire_put_u8(&o, s->fresh);
-	wire_put_strv(&o, s->layer, s->nlayers);
-	wire_put_u64(&o, s->mem_bytes);
-	wire_put_u32(&o, s->cpu_milli);
-	wire_put_u32(&o, s->pids_max);
-	wire_put_u32(&o, s->nofile);
-	wire_put_u64(&o, s->disk_bytes);
-	wire_put_u32(&o, s->flags);
-	wire_put_str(&o, s->hostname);
-	if (priv_finish(r, &c, &o, -1, RUNNER_CALL_MS, err) < 0)
+	if (call_ask(r, id, c, ask, fd, err) < 0)
 		return -1;
-	body = c.body;
-	in = wire_in_on(body, c.len);
-	got.pid = wire_get_u32(&in);
-	wire_get_str(&in, got.ip4, sizeof(got.ip4));
-	wire_get_str(&in, got.ip6, sizeof(got.ip6));
-	got.total_us = wire_get_u32(&in);
+	body = c->body;
+	in = wire_in_on(body, c->len);
+	for (const struct field *f = row->reply; f->kind != FIELD_END; f++)
+		field_get(&in, f, got);
 	if (reply_end(&in, err) < 0)
 		return -1;
-	*ret = got;
+	if (row->size)
+		memcpy(ret, got, row->size);
 	return 0;
 }
 
-/* A verb with one string and, if flags is given, one number; the reply is empty. */
-static int priv_simple(struct runner *base, uint16_t verb, const char *text, const uint32_t *flags,
-		       struct err *err)
+static int call_text(struct runner *base, enum call_id id, const char *text, uint32_t flags,
+		     void *ret, struct err *err)
 {
-	struct runner_priv *r = priv_of(base);
+	struct text_ask ask = {.text = text, .flags = flags};
 	struct priv_call c = {0};
-	auto_free uint8_t *body = NULL;
-	uint8_t msg[512];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, verb);
-	struct wire_in in;
 
-	wire_put_str(&o, text);
-	if (flags)
-		wire_put_u32(&o, *flags);
-	if (priv_finish(r, &c, &o, -1, RUNNER_CALL_MS, err) < 0)
-		return -1;
-	body = c.body;
-	in = wire_in_on(body, c.len);
-	return reply_end(&in, err);
+	return call_run(priv_of(base), id, &c, &ask, -1, ret, err);
+}
+
+static int priv_start(struct runner *base, const struct runner_start *s, struct runner_started *ret,
+		      struct err *err)
+{
+	struct priv_call c = {0};
+
+	return call_run(priv_of(base), C_START, &c, s, -1, ret, err);
 }
 
 static int priv_kill(struct runner *base, const char *id, struct err *err)
 {
-	return priv_simple(base, PRIV_KILL, id, NULL, err);
+	return call_text(base, C_KILL, id, 0, NULL, err);
 }
 
 static int priv_remove(struct runner *base, const char *id, struct err *err)
 {
-	return priv_simple(base, PRIV_DELETE, id, NULL, err);
+	return call_text(base, C_DELETE, id, 0, NULL, err);
 }
 
 static int priv_net(struct runner *base, const char *id, uint32_t flags, struct err *err)
 {
-	return priv_simple(base, PRIV_NET, id, &flags, err);
+	return call_text(base, C_NET, id, flags, NULL, err);
 }
 
 static int priv_layer_remove(struct runner *base, const char *layer, struct err *err)
 {
-	return priv_simple(base, PRIV_LAYER_RM, layer, NULL, err);
+	return call_text(base, C_LAYER_RM, layer, 0, NULL, err);
 }
 
 static int priv_stats(struct runner *base, const char *id, struct runner_stats *ret,
 		      struct err *err)
 {
-	struct runner_priv *r = priv_of(base);
-	struct priv_call c = {0};
-	auto_free uint8_t *body = NULL;
-	uint8_t msg[512];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_STATS);
-	struct runner_stats got = {0};
-	struct wire_in in;
-
-	wire_put_str(&o, id);
-	if (priv_finish(r, &c, &o, -1, RUNNER_CALL_MS, err) < 0)
-		return -1;
-	body = c.body;
-	in = wire_in_on(body, c.len);
-	got.cpu_us = wire_get_u64(&in);
-	got.mem_bytes = wire_get_u64(&in);
-	got.mem_peak = wire_get_u64(&in);
-	got.mem_limit = wire_get_u64(&in);
-	got.mem_cache = wire_get_u64(&in);
-	got.oom_kills = wire_get_u64(&in);
-	got.pids = wire_get_u32(&in);
-	got.cpu_milli = wire_get_u32(&in);
-	if (reply_end(&in, err) < 0)
-		return -1;
-	*ret = got;
-	return 0;
+	return call_text(base, C_STATS, id, 0, ret, err);
 }
 
+static int priv_host(struct runner *base, struct runner_host *ret, struct err *err)
+{
+	return call_text(base, C_HOST, NULL, 0, ret, err);
+}
+
+static int priv_import(struct runner *base, int tar_fd, uint64_t max_bytes,
+		       runner_progress_fn progress, void *arg, struct runner_layer *ret,
+		       struct err *err)
+{
+	struct priv_call c = {.progress = progress, .arg = arg};
+	struct runner_layer ask = {.bytes = max_bytes};
+
+	return call_run(priv_of(base), C_IMPORT, &c, &ask, tar_fd, ret, err);
+}
+
+static int priv_default(struct runner *base, runner_progress_fn progress, void *arg,
+			struct runner_layer *ret, struct err *err)
+{
+	struct priv_call c = {.progress = progress, .arg = arg};
+
+	return call_run(priv_of(base), C_DEFAULT, &c, NULL, -1, ret, err);
+}
+
+/* ---- lists ---- */
+
 /* One page of ids after the last one of *list; returns how many came. */
-static int list_page(struct runner_priv *r, uint8_t what, struct runner_live **list, size_t *n,
+static int list_page(struct runner_priv *r, bool uppers, struct runner_live **list, size_t *n,
 		     struct err *err)
 {
+	struct list_ask ask = {.uppers = uppers, .after = *n ? (*list)[*n - 1].id : ""};
 	struct priv_call c = {0};
 	auto_free uint8_t *body = NULL;
-	uint8_t msg[256];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_LIST);
 	struct runner_live *grown;
 	struct wire_in in;
 	size_t got;
 
-	wire_put_u8(&o, what);
-	wire_put_str(&o, *n ? (*list)[*n - 1].id : "");
-	if (priv_finish(r, &c, &o, -1, RUNNER_CALL_MS, err) < 0)
+	if (call_ask(r, C_LIST, &c, &ask, -1, err) < 0)
 		return -1;
 	body = c.body;
 	in = wire_in_on(body, c.len);
@@ -152,13 +297,13 @@ static int list_page(struct runner_priv *r, uint8_t what, struct runner_live **l
 	return (int)got;
 }
 
-static int list_all(struct runner_priv *r, uint8_t what, struct runner_live **list, size_t *n,
+static int list_all(struct runner_priv *r, bool uppers, struct runner_live **list, size_t *n,
 		    struct err *err)
 {
 	int got;
 
 	do
-		got = list_page(r, what, list, n, err);
+		got = list_page(r, uppers, list, n, err);
 	while (got == PRIV_LIST_PAGE);
 	return got < 0 ? -1 : 0;
 }
@@ -169,8 +314,8 @@ static int priv_list(struct runner *base, struct runner_list *ret, struct err *e
 	auto_free struct runner_live *uppers = NULL;
 	struct runner_list got = {0};
 
-	if (list_all(r, 0, &got.live, &got.nlive, err) < 0 ||
-	    list_all(r, 1, &uppers, &got.nuppers, err) < 0) {
+	if (list_all(r, false, &got.live, &got.nlive, err) < 0 ||
+	    list_all(r, true, &uppers, &got.nuppers, err) < 0) {
 		runner_list_done(&got);
 		return -1;
 	}
@@ -181,75 +326,6 @@ static int priv_list(struct runner *base, struct runner_list *ret, struct err *e
 	}
 	for (size_t i = 0; i < got.nuppers; i++)
 		memcpy(got.upper[i], uppers[i].id, ID_LEN);
-	*ret = got;
-	return 0;
-}
-
-static int layer_call(struct runner_priv *r, struct priv_call *c, struct wire_out *o, int fd,
-		      struct runner_layer *ret, struct err *err)
-{
-	auto_free uint8_t *body = NULL;
-	struct runner_layer got = {0};
-	struct wire_in in;
-
-	if (priv_finish(r, c, o, fd, 0, err) < 0)
-		return -1;
-	body = c->body;
-	in = wire_in_on(body, c->len);
-	wire_get_str(&in, got.id, sizeof(got.id));
-	got.bytes = wire_get_u64(&in);
-	got.files = wire_get_u64(&in);
-	if (reply_end(&in, err) < 0)
-		return -1;
-	*ret = got;
-	return 0;
-}
-
-static int priv_import(struct runner *base, int tar_fd, uint64_t max_bytes,
-		       runner_progress_fn progress, void *arg, struct runner_layer *ret,
-		       struct err *err)
-{
-	struct runner_priv *r = priv_of(base);
-	struct priv_call c = {.progress = progress, .arg = arg};
-	uint8_t msg[128];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_IMPORT);
-
-	wire_put_u64(&o, max_bytes);
-	return layer_call(r, &c, &o, tar_fd, ret, err);
-}
-
-static int priv_default(struct runner *base, runner_progress_fn progress, void *arg,
-			struct runner_layer *ret, struct err *err)
-{
-	struct runner_priv *r = priv_of(base);
-	struct priv_call c = {.progress = progress, .arg = arg};
-	uint8_t msg[128];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_DEFAULT);
-
-	return layer_call(r, &c, &o, -1, ret, err);
-}
-
-static int priv_host(struct runner *base, struct runner_host *ret, struct err *err)
-{
-	struct runner_priv *r = priv_of(base);
-	struct priv_call c = {0};
-	auto_free uint8_t *body = NULL;
-	uint8_t msg[128];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_HOST);
-	struct runner_host got = {0};
-	struct wire_in in;
-
-	if (priv_finish(r, &c, &o, -1, RUNNER_CALL_MS, err) < 0)
-		return -1;
-	body = c.body;
-	in = wire_in_on(body, c.len);
-	got.disk_total = wire_get_u64(&in);
-	got.disk_free = wire_get_u64(&in);
-	got.mem_total = wire_get_u64(&in);
-	got.cpus = wire_get_u32(&in);
-	got.live = wire_get_u32(&in);
-	if (reply_end(&in, err) < 0)
-		return -1;
 	*ret = got;
 	return 0;
 }
@@ -291,23 +367,11 @@ static const struct runner_ops priv_ops = {
 
 static int priv_hello(struct runner_priv *r, struct err *err)
 {
-	struct priv_call c = {0};
-	auto_free uint8_t *body = NULL;
-	uint8_t msg[128];
-	struct wire_out o = priv_begin(msg, sizeof(msg), &c, r, PRIV_HELLO);
-	char instance[32], run_dir[sizeof(r->run_dir)];
-	struct wire_in in;
+	struct hello_reply got;
 
-	wire_put_u32(&o, PRIV_PROTO_VERSION);
-	if (priv_finish(r, &c, &o, -1, RUNNER_CALL_MS, err) < 0)
+	if (call_text(&r->base, C_HELLO, NULL, PRIV_PROTO_VERSION, &got, err) < 0)
 		return err_wrap(err, "greet the runner");
-	body = c.body;
-	in = wire_in_on(body, c.len);
-	wire_get_str(&in, instance, sizeof(instance));
-	wire_get_str(&in, run_dir, sizeof(run_dir));
-	if (reply_end(&in, err) < 0)
-		return -1;
-	memcpy(r->run_dir, run_dir, sizeof(run_dir));
+	memcpy(r->run_dir, got.run_dir, sizeof(r->run_dir));
 	return 0;
 }
 
