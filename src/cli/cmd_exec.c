@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/exec.h"
+#include "cli/exec_log.h"
 #include "cli/rest.h"
 #include "cli/sandbox.h"
 #include "cli/table.h"
@@ -18,6 +19,8 @@ const struct opt opts_exec[] = {
 	EXEC_OPTS(struct exec_cmd, exec),
 	{'e', "env", "KEY[=VALUE]", "environment (repeat)", OPT_ENV,
 	 offsetof(struct exec_cmd, exec.env)},
+	{'d', "detach", NULL, "do not wait; its id is printed, for logs, ps and kill", OPT_FLAG,
+	 offsetof(struct exec_cmd, exec.detach)},
 	{.kind = OPT_END},
 };
 
@@ -47,7 +50,8 @@ int cmd_exec(struct cli *c, int argc, char **argv, struct err *err)
 		err_set(err, ERR_INVALID, "takes a sandbox and a program");
 	} else if (left >= 0) {
 		argv[left] = NULL;
-		code = exec_session(c, argv[0], &a.exec, argv + 1, err);
+		code = a.exec.detach ? exec_detached(c, argv[0], &a.exec, argv + 1, err)
+				     : exec_session(c, argv[0], &a.exec, argv + 1, err);
 	}
 	kv_done(&a.exec.env);
 	return code;

@@ -1,32 +1,49 @@
 /*
- * cmd_logs.c - `caisson logs`: what happened to a sandbox, oldest first, and why.
+ * cmd_logs.c - `caisson logs`: what happened to a sandbox, oldest first, and why; or what a
+ * detached exec has said.
  */
+#include <time.h>
+
+#include "cli/exec_log.h"
 #include "cli/opt.h"
 #include "cli/rest.h"
 #include "cli/table.h"
 
 #define LOGS_PAGE "500"
 
-/* All pages into one array; the server keeps a bounded number. */
-static int events_all(struct cli *c, const char *name, json_t *items, struct err *err)
+struct args {
+	bool follow;
+};
+
+const struct opt opts_logs[] = {
+	{'f', "follow", NULL, "go on as more comes", OPT_FLAG, offsetof(struct args, follow)},
+	{.kind = OPT_END},
+};
+
+/* Pages behind *cursor into one array, and the cursor behind them; the server keeps a bounded
+ * number. */
+static int events_since(struct cli *c, const char *name, int64_t *cursor, json_t *items,
+			struct err *err)
 {
-	char cursor[32] = "0";
 	json_t *next;
 
 	do {
+		char text[32];
 		auto_buf struct buf url = BUF_INIT(REST_URL_MAX);
 		auto_json json_t *page = NULL;
+		snprintf(text, sizeof(text), "%lld", (long long)*cursor);
 		if (url_of(&url, "/caisson/sandboxes/", name, "/events", err) < 0 ||
 		    url_query(&url, "limit", LOGS_PAGE, err) < 0 ||
-		    url_query(&url, "cursor", cursor, err) < 0 ||
+		    url_query(&url, "cursor", text, err) < 0 ||
 		    rest_call(c, "GET", buf_str(&url), NULL, &page, err) < 0)
 			return -1;
-		json_array_extend(items, json_object_get(page, "items"));
+		json_t *list = json_object_get(page, "items");
+		size_t n = json_array_size(list);
+		json_array_extend(items, list);
+		if (n)
+			*cursor = json_number(json_array_get(list, n - 1), "id");
 		next = json_object_get(page, "nextCursor");
-		if (next)
-			snprintf(cursor, sizeof(cursor), "%lld",
-				 (long long)json_integer_value(next));
-	} while (next);
+	} while (json_is_integer(next));
 	return 0;
 }
 
@@ -43,22 +60,59 @@ static void print_event(const json_t *it)
 	fputc('\n', stdout);
 }
 
+static int print_events(const struct cli *c, const json_t *items)
+{
+	json_t *it;
+	size_t i;
+	json_array_foreach(items, i, it)
+	{
+		if (c->json) {
+			json_dumpf(it, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
+			putchar('\n');
+		} else {
+			print_event(it);
+		}
+	}
+	return fflush(stdout);
+}
+
+/* Until the sandbox is gone, or our reader is. */
+static int follow_events(struct cli *c, const char *name, struct err *err)
+{
+	static const struct timespec second = {.tv_sec = 1};
+	int64_t cursor = 0;
+	for (bool any = false;; any = true) {
+		auto_json json_t *items = json_array();
+		if (events_since(c, name, &cursor, items, err) < 0) {
+			if (!any || err->code != ERR_NOT_FOUND)
+				return CLI_FAILED;
+			*err = (struct err){0};
+			return CLI_OK;
+		}
+		if (print_events(c, items) != 0)
+			return CLI_OK;
+		nanosleep(&second, NULL);
+	}
+}
+
 int cmd_logs(struct cli *c, int argc, char **argv, struct err *err)
 {
 	auto_json json_t *items = json_array();
-	json_t *it;
-	size_t i;
-	int left = opt_parse(c, argc, argv, NULL, err);
+	struct args a = {0};
+	int64_t cursor = 0;
+	int left = opt_parse(c, argc, argv, &a, err);
 	if (left < 0 || c->help)
 		return left < 0 ? CLI_USAGE : CLI_OK;
-	if (left != 1) {
-		err_set(err, ERR_INVALID, "takes one sandbox, by id or name");
-		return CLI_USAGE;
-	}
-	if (events_all(c, argv[0], items, err) < 0)
+	if (left < 1 || left > 2)
+		return cli_usage(err, "takes one sandbox, by id or name, and the id of an exec");
+	if (left == 2)
+		return exec_log_print(c, argv[0], argv[1], a.follow, err) < 0 ? CLI_FAILED : CLI_OK;
+	if (a.follow)
+		return follow_events(c, argv[0], err);
+	if (events_since(c, argv[0], &cursor, items, err) < 0)
 		return CLI_FAILED;
 	if (c->json)
 		return json_print(items);
-	json_array_foreach(items, i, it) print_event(it);
+	print_events(c, items);
 	return CLI_OK;
 }

@@ -201,7 +201,8 @@ int cmd_session_exec(struct cli *c, int argc, char **argv, struct err *err)
 	int code;
 	if (!begin(c, &argc, argv, 2, INT16_MAX, &a, &t, &code, err))
 		return code == CLI_FAILED ? CLI_OWN : code;
-	if (join(argv + 2, argc - 1, &text, err) < 0)
+	int at = argc > 2 && !strcmp(argv[2], "--") ? 3 : 2;
+	if (join(argv + at, argc + 1 - at, &text, err) < 0)
 		return CLI_OWN;
 	toolbox_begin(&t, "/process/session");
 	toolbox_segment(&t, argv[1], "/exec");

@@ -17,7 +17,7 @@ struct exec_args {
 	const char *cwd, *user;
 	struct kv env;
 	int64_t timeout_ms;
-	bool tty, shell, no_stdin, interactive;
+	bool tty, shell, no_stdin, interactive, detach;
 };
 
 /* argv is the program and its arguments, NULL-terminated. Returns our exit code. */

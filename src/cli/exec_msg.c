@@ -46,7 +46,7 @@ static json_t *array_of(char **argv)
 	return a;
 }
 
-char *exec_msg_start(const struct exec_args *a, char **argv, int cols, int rows)
+json_t *exec_msg_request(const struct exec_args *a, char **argv)
 {
 	auto_json json_t *o = json_object();
 	int rc = a->shell ? put(o, "command", shell_text(argv)) : put(o, "argv", array_of(argv));
@@ -61,7 +61,15 @@ char *exec_msg_start(const struct exec_args *a, char **argv, int cols, int rows)
 			  json_string(a->env.pair[i].value));
 	if (a->timeout_ms != OPT_UNSET && a->timeout_ms > 0)
 		rc |= put(o, "timeoutMs", json_integer(a->timeout_ms));
-	rc |= put(o, "stdin", json_boolean(!a->no_stdin));
+	return rc == 0 ? TAKE_PTR(o) : NULL;
+}
+
+char *exec_msg_start(const struct exec_args *a, char **argv, int cols, int rows)
+{
+	auto_json json_t *o = exec_msg_request(a, argv);
+	int rc = o ? put(o, "stdin", json_boolean(!a->no_stdin)) : -1;
+	if (rc < 0)
+		return NULL;
 	if (a->tty) {
 		rc |= put(o, "tty", json_true());
 		rc |= put(o, "cols", json_integer(cols));

@@ -16,6 +16,8 @@ enum exec_channel {
 	EXEC_STDERR = 2,
 };
 
+/* What to run, as all forms of a start take it; NULL when something is no UTF-8. */
+json_t *exec_msg_request(const struct exec_args *a, char **argv);
 /* First message; malloc'ed JSON, NULL when something is no UTF-8 or memory is out. */
 char *exec_msg_start(const struct exec_args *a, char **argv, int cols, int rows);
 char *exec_msg_signal(int sig); /* NULL for a signal that isn't forwarded */

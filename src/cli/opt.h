@@ -60,8 +60,9 @@ void opt_help(FILE *f, const struct cmd *cmd);
 extern const struct opt opt_global[];
 /* Of each sub-command; in the file of its subject. */
 extern const struct opt opts_none[], opts_create[], opts_list[], opts_wait[], opts_stop[],
-	opts_delete[], opts_exec[], opts_run[], opts_cp[], opts_key_create[], opts_session_exec[],
-	opts_session_logs[], opts_git_dir[], opts_git_clone[], opts_git_commit[], opts_git_sync[],
-	opts_git_push[], opts_git_branch[], opts_git_init[];
+	opts_delete[], opts_exec[], opts_run[], opts_cp[], opts_key_create[], opts_logs[],
+	opts_kill[], opts_watch[], opts_session_exec[], opts_session_logs[], opts_git_dir[],
+	opts_git_clone[], opts_git_commit[], opts_git_sync[], opts_git_push[], opts_git_branch[],
+	opts_git_init[];
 
 #endif

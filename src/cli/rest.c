@@ -170,7 +170,9 @@ static int setup(struct call *k, const char *method, const char *url, struct cur
 	if (c->key &&
 	    snprintf(line, sizeof(line), "Authorization: Bearer %s", c->key) < (int)sizeof(line))
 		*head = curl_slist_append(*head, line);
-	*head = curl_slist_append(*head, "Accept: application/json, */*");
+	snprintf(line, sizeof(line), "Accept: %s",
+		 k->s && k->s->accept ? k->s->accept : "application/json, */*");
+	*head = curl_slist_append(*head, line);
 	*head = curl_slist_append(*head, "X-Daytona-Source: caisson-cli");
 	if (k->up || (k->s && k->s->read))
 		set_body(k, head);

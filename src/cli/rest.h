@@ -49,6 +49,7 @@ struct rest_stream {
 	void *arg;
 	int64_t size; /* of the body, -1 unknown: chunked */
 	const char *type;
+	const char *accept; /* NULL: JSON, or anything */
 };
 /* A body and a reply without a ceiling. With write NULL the reply is JSON into ret. */
 int rest_stream(struct cli *c, const char *method, const char *url, const struct rest_stream *s,

@@ -54,6 +54,13 @@ def needs(operation):
     return pytest.mark.skipif(not built, reason=f"{operation} answers 501")
 
 
+def needs_native(operation):
+    with open(f"{cli_daemon.TOP}/openapi/caisson.json", encoding="utf-8") as f:
+        ops = [op for verbs in json.load(f)["paths"].values() for op in verbs.values()]
+    built = any(op.get("operationId") == operation for op in ops)
+    return pytest.mark.skipif(not built, reason=f"{operation} is not there")
+
+
 def wait_for(fn, seconds=20):
     deadline = time.monotonic() + seconds
     while not fn():
@@ -251,6 +258,79 @@ def test_session_faults_are_one_line(d, box, session):
     assert d.cli("session", "exec", box, other, "exit 3", check=False).returncode == 3
     assert "ended" in fails(d, 125, "session", "exec", box, other, "true")
     d.cli("session", "delete", box, other)
+
+
+# ---- execs that run on ----
+
+@needs_native("startExec")
+def test_detached_exec_runs_on_and_is_followed(d, box):
+    script = "for i in 1 2 3; do echo $i; echo e$i >&2; sleep 0.2; done; exit 4"
+    ident = text(d.cli("exec", "-d", box, "sh", "-c", script)).strip()
+    p = popen(d, "logs", "-f", box, ident, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+              stderr=subprocess.PIPE)
+    assert p.stdout.readline() == b"1\n"
+    row = next(x for x in text(d.cli("ps", box)).splitlines() if ident in x)
+    assert "running" in row
+    assert p.communicate(timeout=20) == (b"2\n3\n", b"e1\ne2\ne3\n") and p.returncode == 0
+    listed = json.loads(text(d.cli("ps", "-j", box)))
+    assert [(x["state"], x["exitCode"]) for x in listed if x["id"] == ident] == [("ended", 4)]
+
+
+@needs_native("startExec")
+def test_logs_are_byte_exact_and_tell_what_is_gone(d, box):
+    ident = text(d.cli("exec", "-d", "-s", box, "head -c 3000000 /dev/urandom | tee /tmp/bytes")).strip()
+    out = d.cli("logs", "-f", box, ident)
+    assert out.stdout == d.cli("cp", f"{box}:/tmp/bytes", "-").stdout and len(out.stdout) == 3000000
+    ident = text(d.cli("exec", "-d", box, "seq", "2000000")).strip()
+    wait_for(lambda: "running" not in text(d.cli("ps", box)))
+    out = d.cli("logs", box, ident)
+    total = sum(len(str(i)) + 1 for i in range(1, 2000001))
+    gone = int(re.match(rb"caisson: logs: (\d+) bytes of stdout are not kept", out.stderr).group(1))
+    assert gone + len(out.stdout) == total and out.stdout.endswith(b"\n1999999\n2000000\n")
+    fails(d, 1, "logs", box, "none")
+
+
+@needs_native("startExec")
+def test_detached_exec_is_killed_with_its_children(d, box):
+    ident = text(d.cli("exec", "-d", "-s", box, "setsid sleep 4242 & sleep 4242")).strip()
+    alive = lambda: text(d.cli("exec", box, "pgrep", "-fc", "^sleep 4242", check=False))  # noqa: E731
+    wait_for(lambda: alive() == "2\n")
+    d.cli("kill", box, ident)
+    assert alive() == "0\n"
+    ident = text(d.cli("exec", "-d", box, "sleep", "4243")).strip()
+    d.cli("kill", "--signal", "SIGTERM", box, ident)
+    wait_for(lambda: "running" not in text(d.cli("ps", box)))
+    assert next(x for x in json.loads(text(d.cli("ps", "-j", box))) if x["id"] == ident)["cause"] == "signal"
+    fails(d, 1, "kill", box, "none")
+
+
+def test_logs_follow_what_happens(d):
+    d.cli("create", "--name", "life", "--auto-stop", "0")
+    p = popen(d, "logs", "-f", "life", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    seen = [p.stdout.readline()]
+    assert b"creat" in seen[0] or b"start" in seen[0]
+    d.cli("stop", "life")
+    while b"stopped" not in seen[-1]:
+        seen.append(p.stdout.readline())
+        assert seen[-1], seen
+    d.cli("delete", "life")
+    assert p.wait(20) == 0
+
+
+# ---- watch ----
+
+@needs_native("watchFiles")
+def test_changes_are_printed_as_they_happen(d, box):
+    d.cli("exec", box, "mkdir", "-p", "/tmp/w/a")
+    p = popen(d, "watch", "-r", box, "/tmp/w", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+              stderr=subprocess.PIPE)
+    assert p.stderr.readline() == b"caisson: watch: ready\n"
+    d.cli("exec", box, "sh", "-c", "echo x > /tmp/w/a/f; mv /tmp/w/a/f /tmp/w/g; rm /tmp/w/g; rm -r /tmp/w")
+    out = p.communicate(timeout=20)[0].decode()
+    assert re.search(r"^create +/tmp/w/a/f$", out, re.M) and "/tmp/w/a/f -> /tmp/w/g" in out
+    assert re.search(r"^remove +/tmp/w/g$", out, re.M)
+    assert p.returncode == 0
+    fails(d, 1, "watch", box, "/no/such/place")
 
 
 # ---- git ----
