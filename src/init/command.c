@@ -125,11 +125,11 @@ static char *put_fifo(char *at, const struct task *t, const char *redirect, char
 
 /*
  * command ulimit -x MARK 2>/dev/null||command ulimit -w MARK 2>/dev/null||:
- * command eval 'TEXT' <IN >|OUT 2>|ERR
+ * command eval ' ' 'TEXT' <IN >|OUT 2>|ERR
  * command echo SERIAL "$?" >|STATUS
  *
  * >| since the session may have set noclobber. The limit is -x for bash and today's busybox, -w for
- * dash and those of yesterday.
+ * dash and those of yesterday. The blank keeps a text that begins with - from being an option.
  */
 static char *program(const struct task *t)
 {
@@ -139,7 +139,7 @@ static char *program(const struct task *t)
 		return NULL;
 	at = put_number(put(at, "command ulimit -x "), command_mark(t));
 	at = put_number(put(at, " 2>/dev/null||command ulimit -w "), command_mark(t));
-	at = put(at, " 2>/dev/null||:\ncommand eval ");
+	at = put(at, " 2>/dev/null||:\ncommand eval ' ' ");
 	at = shell_quote(at, t->text);
 	if (t->tflags & TASK_STDIN)
 		at = put_fifo(at, t, " <", 'i');

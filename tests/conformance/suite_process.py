@@ -90,6 +90,7 @@ def a1_texts_that_swallow_an_end(sb):
     equal("a1: still alive", run(sb, s, "echo ok").stdout, "ok\n")
     equal("a1: break", run(sb, s, "break; continue; echo on").exit_code, 0)
     equal("a1: comment", run(sb, s, "echo x # it's").stdout, "x\n")
+    equal("a1: a dash begins a name", run(sb, s, "-- echo x").exit_code, 127)
     equal("a1: lines", run(sb, s, "echo a\necho b\n\necho c").stdout, "a\nb\nc\n")
 
 

@@ -68,7 +68,8 @@ await section('kill', async () => {
   await pty.kill()
   equal('kill: code', (await pty.wait()).exitCode, 137)
   equal('kill: none listed', (await p.listPtySessions()).length, 0)
-  await raises('kill of none', sdk.DaytonaNotFoundError, () => p.killPtySession('killed'))
+  const e = await raises('kill of none', sdk.DaytonaError, () => p.killPtySession('killed'))
+  check('kill of none: told', [404, 410].includes(e?.statusCode), e)
 })
 
 await section('survives its clients', async () => {
