@@ -78,13 +78,15 @@ struct box {
 	char cg[CG_NAME_LEN]; /* "" until claimed */
 	pid_t pid;	      /* pid 1 of the box, in our pid namespace; 0 until born */
 	int pidfd;	      /* -1 until born */
-	bool child;	      /* born of this process, so it is ours to reap */
+	int root;   /* its root file system, kept so that its end is not pid 1's work; -1 adopted */
+	bool child; /* born of this process, so it is ours to reap */
 	bool leased;
 	struct net_lease lease;
 	uid_t uid_base; /* 0 until claimed */
 	uint64_t start_ticks;
 	uint32_t flags, cpu_milli;
 	uint64_t mem_bytes;
+	struct cg_limits limits; /* what its group was set to; all 0 when adopted */
 	uint32_t mark_us[MARK_MAX];
 };
 

@@ -96,13 +96,23 @@ static uint64_t text_key(const char *text, const char *key)
 	return 0;
 }
 
+/* The v2 group with the ceilings that are the same for every sandbox. */
+static int cg_create_v2(const struct cg_host *h, const char *name, struct err *err)
+{
+	if (mkdirat(h->v2, name, 0755) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "make cgroup %s/%s", h->tree, name);
+	cg_write(h->v2, name, "cgroup.max.descendants", CG_DESCENDANTS_MAX);
+	cg_write(h->v2, name, "cgroup.max.depth", CG_DEPTH_MAX);
+	return 0;
+}
+
 int cg_create(const struct cg_host *h, char ret_name[CG_NAME_LEN], struct err *err)
 {
 	char name[CG_NAME_LEN] = "s";
 
 	id_hex(name + 1, 6);
-	if (mkdirat(h->v2, name, 0755) < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "make cgroup %s/%s", h->tree, name);
+	if (cg_create_v2(h, name, err) < 0)
+		return -1;
 	for (int i = 0; i < CG_V1_MAX; i++) {
 		if (h->v1[i] < 0 || mkdirat(h->v1[i], name, 0755) == 0)
 			continue;
@@ -110,9 +120,6 @@ int cg_create(const struct cg_host *h, char ret_name[CG_NAME_LEN], struct err *e
 		cg_remove(h, name);
 		return -1;
 	}
-	/* Ceilings that stay the same for every sandbox, set while the group is in the pool. */
-	cg_write(h->v2, name, "cgroup.max.descendants", CG_DESCENDANTS_MAX);
-	cg_write(h->v2, name, "cgroup.max.depth", CG_DEPTH_MAX);
 	if (h->v1[CG_V1_MEMORY] >= 0)
 		cg_write(h->v1[CG_V1_MEMORY], name, "memory.kmem.tcp.limit_in_bytes",
 			 CG_V1_TCP_MAX);
@@ -320,6 +327,46 @@ int cg_remove(const struct cg_host *h, const char *name)
 			busy = 1;
 	}
 	return busy;
+}
+
+/* Nobody in it, a zombie neither; no kill for memory; nothing of size charged to it. */
+static bool v1_clean(const struct cg_host *h, const char *name)
+{
+	int mem = h->v1[CG_V1_MEMORY];
+	char text[256];
+
+	if (mem < 0 || h->v1[CG_V1_PIDS] < 0 ||
+	    cg_read_text(h->v1[CG_V1_PIDS], name, "pids.current", text, sizeof(text)) < 0 ||
+	    strcmp(text, "0\n") != 0)
+		return false;
+	if (cg_read_text(mem, name, "memory.oom_control", text, sizeof(text)) < 0 ||
+	    !strstr(text, "under_oom 0\n") || text_key(text, "oom_kill") != 0)
+		return false;
+	return cg_read_text(mem, name, "memory.usage_in_bytes", text, sizeof(text)) == 0 &&
+	       strtoull(text, NULL, 10) <= CG_RENEW_MAX &&
+	       cg_write(mem, name, "memory.max_usage_in_bytes", "0") == 0;
+}
+
+int cg_renew(const struct cg_host *h, const char *name, char ret_name[CG_NAME_LEN])
+{
+	char fresh[CG_NAME_LEN] = "s";
+
+	if (h->layout != CG_LAYOUT_HYBRID || !v1_clean(h, name) || cg_remove_below(h->v2, name, 0))
+		return -1;
+	id_hex(fresh + 1, 6);
+	/* A rename is a v1 group's own; tasks files that were opened before stay good. */
+	for (int i = 0; i < CG_V1_MAX; i++) {
+		if (h->v1[i] >= 0 && renameat(h->v1[i], name, h->v1[i], fresh) < 0) {
+			cg_remove(h, fresh);
+			return -1;
+		}
+	}
+	if (cg_create_v2(h, fresh, NULL) < 0) {
+		cg_remove(h, fresh);
+		return -1;
+	}
+	memcpy(ret_name, fresh, sizeof(fresh));
+	return 0;
 }
 
 /* A pid's v2 line of /proc/<pid>/cgroup: it names the group or one below it. */

@@ -62,6 +62,15 @@ int cg_open(const struct cg_host *h, const char *name, struct err *err); /* O_PA
 void cg_kill(const struct cg_host *h, const char *name);
 /* Wait until no process is left; 0, or -1 with ERR_TIMEOUT. Missing groups are empty. */
 int cg_wait_empty(const struct cg_host *h, const char *name, int64_t deadline_ms, struct err *err);
+/*
+ * Make an empty group as good as new, under a new name, so that its hierarchies need not make
+ * another: 0 done, with its limits and device rules as they were; -1 it is not worth it or not
+ * possible, and whatever is left of either name is to be removed. What can't be set back (kills for
+ * memory, memory beyond CG_RENEW_MAX that others hold) makes it impossible; the v2 group, whose
+ * counters the inside may see, is always a new one.
+ */
+#define CG_RENEW_MAX (1u << 20)
+int cg_renew(const struct cg_host *h, const char *name, char ret_name[CG_NAME_LEN]);
 /* Remove the groups; 1 while the kernel still says busy (try again), 0 when gone. */
 int cg_remove(const struct cg_host *h, const char *name);
 bool cg_populated(const struct cg_host *h, const char *name);

@@ -15,6 +15,12 @@
 #define HOST_CG_POOL_MAX 64
 #define HOST_DYING_MAX	 4096 /* groups waiting for rmdir; beyond, the caller removes itself */
 
+/* A group whose box has ended; limits of 0 when it is only to be removed. */
+struct used_cg {
+	char name[CG_NAME_LEN];
+	struct cg_limits limits;
+};
+
 /* A ready group: its limits are set already, its v1 tasks files are open. */
 struct host_cg {
 	char name[CG_NAME_LEN];
@@ -54,10 +60,12 @@ struct box_host {
 	unsigned ndev_ready;
 	struct rundir room_ready[HOST_CG_POOL_MAX];
 	unsigned nroom_ready, next_room;
-	char (*dying)[CG_NAME_LEN]; /* HOST_DYING_MAX */
+	struct used_cg *dying; /* HOST_DYING_MAX */
 	unsigned ndying;
-	bool adopted; /* pools are filled only when leftovers can't be mistaken for theirs */
+	bool adopted;	    /* pools are filled only when leftovers can't be mistaken for theirs */
+	int64_t claimed_ms; /* last claim of a group */
 	bool stop, wanted, working;
+	bool full; /* the pools, to the brim, when the janitor last looked */
 };
 
 struct box_launcher {
@@ -78,8 +86,10 @@ void host_cg_close(struct host_cg *cg); /* the descriptors */
 int host_dev_claim(struct box_host *h, struct err *err);
 /* boxes/<id> with a listening agent.sock in it; returns the socket. */
 int host_room_claim(struct box_host *h, const char *id, struct err *err);
-/* Remove the group in the background. */
-void host_cg_bury(struct box_host *h, const char *name);
+/* The box has ended: its run directory goes back to the pool or away. */
+void host_room_return(struct box_host *h, const char *id);
+/* In the background: make the group ready again, or remove it. limits NULL: the latter. */
+void host_cg_return(struct box_host *h, const char *name, const struct cg_limits *limits);
 int host_janitor_start(struct box_host *h, struct err *err);
 void host_janitor_stop(struct box_host *h);
 void host_janitor_wake(struct box_host *h);
@@ -90,5 +100,7 @@ uint64_t proc_start_ticks(pid_t pid); /* 0 when gone */
 /* rundir.c: returns the listening agent socket. name is an id or a pool's name. */
 int box_rundir_make(struct box_host *h, const char *name, struct err *err);
 void box_rundir_remove(struct box_host *h, const char *name);
+/* That of an ended box under a pool's name, with a new socket; on failure it may have either. */
+int box_rundir_again(struct box_host *h, const char *id, const char *name, struct err *err);
 
 #endif

@@ -28,11 +28,22 @@ static int rundir_socket(int dir, struct err *err)
 	return TAKE_FD(sock);
 }
 
+/* A socket that the api may connect to. */
+static int rundir_fill(const struct box_host *h, int dir, struct err *err)
+{
+	auto_close int sock = rundir_socket(dir, err);
+
+	if (sock < 0)
+		return -1;
+	if (fchownat(dir, "agent.sock", 0, h->cfg.api_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(dir, "agent.sock", 0660, 0) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "give an agent socket to the api");
+	return TAKE_FD(sock);
+}
+
 int box_rundir_make(struct box_host *h, const char *name, struct err *err)
 {
-	gid_t gid = h->cfg.api_gid;
 	auto_close int dir = -1;
-	auto_close int sock = -1;
 	auto_close int state = -1;
 
 	if (mkdirat(h->boxes, name, 0700) < 0)
@@ -40,16 +51,26 @@ int box_rundir_make(struct box_host *h, const char *name, struct err *err)
 	dir = openat(h->boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "open run directory %s", name);
-	sock = rundir_socket(dir, err);
-	if (sock < 0)
-		return -1;
 	state = openat(dir, "state", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (state < 0 || fchownat(dir, "agent.sock", 0, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(dir, "agent.sock", 0660, 0) < 0 || fchown(dir, 0, gid) < 0 ||
-	    fchmod(dir, 0750) < 0)
+	if (state < 0 || fchown(dir, 0, h->cfg.api_gid) < 0 || fchmod(dir, 0750) < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "give run directory %s to the api",
 				 name);
-	return TAKE_FD(sock);
+	return rundir_fill(h, dir, err);
+}
+
+int box_rundir_again(struct box_host *h, const char *id, const char *name, struct err *err)
+{
+	auto_close int dir = openat(h->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	auto_close int state = -1;
+
+	if (dir < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "open run directory %s", id);
+	/* The old socket goes with its name: who still has it open finds nobody. */
+	state = openat(dir, "state", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (state < 0 || pwrite(state, "\n", 1, 0) != 1 || unlinkat(dir, "agent.sock", 0) < 0 ||
+	    renameat(h->boxes, id, h->boxes, name) < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "empty run directory %s", id);
+	return rundir_fill(h, dir, err);
 }
 
 void box_rundir_remove(struct box_host *h, const char *name)

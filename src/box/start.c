@@ -120,6 +120,7 @@ static int start_limits(struct start *s, struct err *err)
 		s->h->cg_guess = limits;
 		pthread_mutex_unlock(&s->h->lock);
 	}
+	s->b->limits = limits;
 	return cg_delegate(&s->h->cg, s->b->cg, s->b->uid_base, err);
 }
 
@@ -390,7 +391,7 @@ static void start_undo(struct start *s)
 	if (s->rundir_made)
 		box_rundir_remove(s->h, s->spec->id);
 	if (s->upper_made)
-		upper_retire(s->h->uppers, s->spec->id, NULL);
+		upper_retire(s->h->uppers, s->spec->id, -1, NULL);
 	box_end(s->h, s->b);
 }
 
@@ -456,7 +457,7 @@ int box_start(struct box_launcher *l, const struct box_spec *spec, struct box **
 	if (!s.b)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	memcpy(s.b->id, spec->id, ID_LEN);
-	s.b->pidfd = -1;
+	s.b->pidfd = s.b->root = -1;
 	s.b->child = true;
 	s.b->flags = spec->flags;
 	s.b->cpu_milli = spec->cpu_milli;
@@ -465,6 +466,7 @@ int box_start(struct box_launcher *l, const struct box_spec *spec, struct box **
 		start_undo(&s);
 		return -1;
 	}
+	s.b->root = TAKE_FD(l->child->fd[CFD_ROOT]);
 	start_close(&s);
 	*ret = s.b;
 	return 0;

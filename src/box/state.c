@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/path.h"
 #include "base/sys.h"
@@ -41,16 +42,20 @@ static int state_dir(struct box_host *h, const char *id)
 
 int box_save(struct box_host *h, const struct box *b, struct err *err)
 {
-	auto_close int dir = state_dir(h, b->id);
-	char text[STATE_MAX];
+	char text[STATE_MAX], path[ID_LEN + 8];
+	auto_close int fd = -1;
 	int n;
 
-	if (dir < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "open the run directory of %s", b->id);
 	n = snprintf(text, sizeof(text), "%s %s %d %llu %s %u %u %u %u %llu\n", STATE_FORMAT,
 		     h->boot_id, b->pid, (unsigned long long)b->start_ticks, b->cg, b->uid_base,
 		     b->lease.slot, b->flags, b->cpu_milli, (unsigned long long)b->mem_bytes);
-	return path_write_at(dir, "state", text, (size_t)n, 0600, err);
+	/* Only the first line counts, so what an earlier, longer text leaves behind it may stay;
+	 * cutting it off would make some file systems write the file to disk. */
+	snprintf(path, sizeof(path), "%s/state", b->id);
+	fd = openat(h->boxes, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || write(fd, text, (size_t)n) != n)
+		return err_errno(err, ERR_INTERNAL, errno, "write the state of %s", b->id);
+	return 0;
 }
 
 static bool state_parse(const char *text, struct box *b, char boot[40])
@@ -70,7 +75,7 @@ int box_state_read(struct box_host *h, const char *id, struct box *ret, struct e
 {
 	auto_close int dir = state_dir(h, id);
 	auto_close int pidfd = -1;
-	struct box b = {.pidfd = -1};
+	struct box b = {.pidfd = -1, .root = -1};
 	char text[STATE_MAX], boot[40] = "";
 
 	if (dir < 0 || path_read_at(dir, "state", text, sizeof(text), NULL) < 0)

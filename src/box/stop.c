@@ -60,12 +60,14 @@ void box_end(struct box_host *h, struct box *b)
 	if (b->leased)
 		net_release(h->cfg.net, &b->lease);
 	if (b->cg[0])
-		host_cg_bury(h, b->cg);
+		host_cg_return(h, b->cg, &b->limits);
 	if (b->uid_base)
 		uids_release(h->uids, b->uid_base);
+	if (b->root >= 0)
+		close(b->root);
 	if (b->pidfd >= 0) {
 		close(b->pidfd);
-		box_rundir_remove(h, b->id);
+		host_room_return(h, b->id);
 	}
 	free(b);
 }
@@ -121,7 +123,7 @@ static void adopt_sweep(void *arg, const char *name)
 	cg_kill(&a->h->cg, name);
 	if (cg_wait_empty(&a->h->cg, name, clock_mono_ms() + BOX_KILL_MS, &err) < 0)
 		log_warn("leftover group %s: %s", name, err.msg);
-	host_cg_bury(a->h, name);
+	host_cg_return(a->h, name, NULL);
 }
 
 static void adopt_rundirs(struct adopt *a)

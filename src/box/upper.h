@@ -26,12 +26,19 @@ void upper_store_close(struct upper_store *s);
 int upper_create(struct upper_store *s, const char *id, struct err *err);
 /* ERR_NOT_FOUND when there is none. Makes it mountable again after any kind of end. */
 int upper_check(struct upper_store *s, const char *id, struct err *err);
-/* Out of sight in one rename; the tree is deleted in the background. Missing is success. */
-int upper_retire(struct upper_store *s, const char *id, struct err *err);
+/*
+ * Out of sight in one rename; in the background the tree is deleted, or, when nothing was ever
+ * written into it, becomes a ready upper again. Missing is success.
+ * root is the mount of it that is the last, or -1; it is the store's from now on, also on failure.
+ */
+int upper_retire(struct upper_store *s, const char *id, int root, struct err *err);
 /* All ids with an upper; *ret is one malloc, NULL when there are none. */
 int upper_list(struct upper_store *s, char (**ret)[ID_LEN], size_t *ret_n, struct err *err);
-/* Make ready uppers until the pool is full; for a background thread. */
-void upper_refill(struct upper_store *s);
+/*
+ * Make ready uppers until the pool is full, or, unless brim is set, three quarters full: the rest
+ * is left to those that come back empty. Returns whether it is full. For a background thread.
+ */
+bool upper_refill(struct upper_store *s, bool brim);
 /* Wait until the trash is empty; for tests and an orderly end. */
 int upper_settle(struct upper_store *s, int64_t deadline_ms, struct err *err);
 

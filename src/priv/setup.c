@@ -280,7 +280,7 @@ static void destroy_all(struct priv *p)
 		end_one(p, id[0]);
 	if (upper_list(u, &upper, &n, NULL) == 0) {
 		for (size_t i = 0; i < n; i++)
-			upper_retire(u, upper[i], NULL);
+			upper_retire(u, upper[i], -1, NULL);
 	}
 	box_host_settle(p->host, clock_mono_ms() + PRIV_STOP_MS);
 }

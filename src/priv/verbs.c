@@ -105,8 +105,9 @@ static int run_start(struct priv *p, struct box_launcher *l, struct job *j, stru
 	return rc;
 }
 
-/* Processes dead, runtime given back; the api hears of the end before it hears of the success. */
-static int end_box(struct priv *p, struct box_entry *e, struct err *err)
+/* ret_root: gets the last mount of the root file system, whose end the caller sees to, or NULL.
+ * Processes dead, runtime given back; the api hears of the end before it hears of the success. */
+static int end_box(struct priv *p, struct box_entry *e, int *ret_root, struct err *err)
 {
 	struct box *b = boxes_take(&p->boxes, e);
 	pid_t pid;
@@ -119,6 +120,8 @@ static int end_box(struct priv *p, struct box_entry *e, struct err *err)
 		return -1;
 	}
 	peer_event_exited(p, b->id, pid);
+	if (ret_root)
+		*ret_root = TAKE_FD(b->root);
 	box_end(p->host, b);
 	return 0;
 }
@@ -128,7 +131,7 @@ static int run_kill(struct priv *p, struct box_launcher *l, struct job *j, struc
 	struct box_entry *e = boxes_lock(&p->boxes, j->id, err);
 
 	(void)l;
-	if (!e || end_box(p, e, err) < 0)
+	if (!e || end_box(p, e, NULL, err) < 0)
 		return -1;
 	reply_empty(p, j);
 	boxes_unlock(&p->boxes, e, NULL);
@@ -138,12 +141,12 @@ static int run_kill(struct priv *p, struct box_launcher *l, struct job *j, struc
 static int run_delete(struct priv *p, struct box_launcher *l, struct job *j, struct err *err)
 {
 	struct box_entry *e = boxes_lock(&p->boxes, j->id, err);
-	int rc;
+	int root = -1, rc;
 
 	(void)l;
-	if (!e || end_box(p, e, err) < 0)
+	if (!e || end_box(p, e, &root, err) < 0)
 		return -1;
-	rc = upper_retire(box_host_uppers(p->host), j->id, err);
+	rc = upper_retire(box_host_uppers(p->host), j->id, root, err);
 	crash_at("delete.after_rename");
 	if (rc == 0)
 		reply_empty(p, j);
@@ -164,7 +167,7 @@ static int run_reap(struct priv *p, struct box_launcher *l, struct job *j, struc
 		return 0;
 	}
 	log_info("sandbox %s: pid 1 (%d) ended", j->id, j->pid);
-	if (end_box(p, e, err) < 0)
+	if (end_box(p, e, NULL, err) < 0)
 		return -1;
 	boxes_unlock(&p->boxes, e, NULL);
 	return 0;

@@ -363,7 +363,7 @@ void bh_delete(struct bh *h, struct box *b)
 
 	memcpy(id, b->id, ID_LEN);
 	bh_kill(h, b);
-	if (upper_retire(box_host_uppers(h->host), id, &err) < 0)
+	if (upper_retire(box_host_uppers(h->host), id, -1, &err) < 0)
 		fail_msg("upper_retire: %s", err.msg);
 }
 

@@ -227,7 +227,7 @@ static void e13_processes_that_ignore_term_are_killed(void **state)
 	bh_kill(h, b);
 	assert_true(clock_mono_ms() - begin < 5000);
 	assert_int_equal(bh_processes(h), 0);
-	assert_int_equal(upper_retire(box_host_uppers(h->host), id, NULL), 0);
+	assert_int_equal(upper_retire(box_host_uppers(h->host), id, -1, NULL), 0);
 }
 
 /* ---- the runner dies ---- */
@@ -307,7 +307,7 @@ static void e16_runner_killed_half_way_leaves_nothing(void **state)
 		assert_int_equal(bh_processes(h), 0);
 		snprintf(path, sizeof(path), "%s/boxes/%s", h->run, id);
 		assert_int_equal(access(path, F_OK), -1);
-		assert_int_equal(upper_retire(box_host_uppers(h->host), id, &err), 0);
+		assert_int_equal(upper_retire(box_host_uppers(h->host), id, -1, &err), 0);
 	}
 }
 
@@ -511,7 +511,7 @@ static void *storm_main(void *arg)
 			continue;
 		}
 		box_end(h->host, b);
-		failures += upper_retire(box_host_uppers(h->host), id, &err) < 0;
+		failures += upper_retire(box_host_uppers(h->host), id, -1, &err) < 0;
 	}
 	if (l)
 		box_launcher_close(l);

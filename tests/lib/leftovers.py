@@ -55,6 +55,19 @@ def cgroups(instance):
     return sorted(found)
 
 
+def groups(instance):
+    """How many groups an instance has in all hierarchies, those of its pool included."""
+    n = 0
+    for line in _read("/proc/mounts").splitlines():
+        _, place, kind = line.split()[:3]
+        if kind.startswith("cgroup"):
+            try:
+                n += os.stat(f"{place}/caisson-{instance}").st_nlink - 2
+            except OSError:
+                pass
+    return n
+
+
 def processes(instance):
     """Processes inside sandboxes: their cgroup says so."""
     found = []
@@ -128,6 +141,7 @@ def census(d):
     return {
         "mounts": mounts(d.data_dir, d.run_dir),
         "cgroups": cgroups(d.instance),
+        "groups": groups(d.instance),
         "processes": processes(d.instance),
         "router links": len(links(router, d.instance)),
         "uplink links": links(d.uplink, d.instance) if d.uplink else [],
@@ -153,7 +167,7 @@ def steady(d, seconds=15):
 
 
 # Pools breathe: a few links and the descriptors that belong to them may differ.
-SLACK = {"router links": 4, "descriptors": 24, "nft elements": 8}
+SLACK = {"groups": 64, "router links": 4, "descriptors": 24, "nft elements": 8}
 
 
 def difference(before, now):
@@ -205,7 +219,7 @@ def settled_quickly(d, before):
     """Teardown finished and pools full again, by what costs a millisecond to look at."""
     return (trash(d.data_dir) == before["trash"] and uppers(d.data_dir) == before["uppers"]
             and run_boxes(d.run_dir) == before["run directories"]
-            and cgroups(d.instance) == before["cgroups"]
+            and groups(d.instance) == before["groups"]
             and link_count(f"{d.run_dir}/router.ns") >= before["router links"])
 
 
