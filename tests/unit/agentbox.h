@@ -20,6 +20,7 @@ enum agentbox_flag {
 	AGENTBOX_NO_SHELL = 1 << 1,  /* as a distroless image */
 	AGENTBOX_NO_PASSWD = 1 << 2, /* nor /etc/group */
 	AGENTBOX_NO_CLONE3 = 1 << 3, /* ENOSYS from seccomp, as in a real sandbox */
+	AGENTBOX_SMALL = 1 << 4,     /* /proc/meminfo tells of 64 MiB */
 };
 
 struct agentbox {
