@@ -9,6 +9,11 @@
  *   client HOST PORT KEY exec N ID COMMAND       POST …/process/execute
  *   client HOST PORT KEY delete                  ids on standard input
  *   client HOST PORT KEY call N METHOD PATH
+ *   client HOST PORT KEY post N PATH BODY
+ *   client HOST PORT KEY interp N PATH CODE      run CODE over a WebSocket of its own
+ *   client HOST PORT KEY echo N PATH             a byte into a new terminal, and its echo
+ *   client HOST PORT KEY streams SECONDS         paths on standard input, read all at once:
+ *                                                bytes of each in place of a time
  *   client HOST PORT KEY put N METHOD PATH SIZE
  *   client HOST PORT KEY drain N PATH
  *   client - - - spawn N PROGRAM ARG…            run and wait
@@ -23,6 +28,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "wsconn.h"
 
 #define BURST_MAX 1000
 #define ID_MAX	  64
@@ -151,6 +157,71 @@ static int op_call(struct client *k, int n, char **arg)
 	return 0;
 }
 
+static int op_post(struct client *k, int n, char **arg)
+{
+	for (int i = 0; i < n; i++) {
+		int64_t began = now_us();
+		int status = conn_call(&k->c, "POST", arg[0], arg[1]);
+		if (status < 200 || status > 299)
+			return die(&k->c, arg[0]);
+		sample(began, "");
+	}
+	return 0;
+}
+
+/* Until the frame that says it is done; the close that follows is not in the sample. */
+static int run_code(struct conn *c, const char *path, const char *code)
+{
+	char text[PATH_LEN];
+	int n = snprintf(text, sizeof(text), "{\"code\":\"%s\"}", code);
+	if (ws_upgrade(c, path) < 0 || ws_send(c, WS_TEXT, text, (size_t)n) < 0)
+		return -1;
+	int op;
+	while ((op = ws_read(c)) == WS_TEXT)
+		if (memmem(c->body, c->body_len, "completed", 9))
+			return 0;
+	return -1;
+}
+
+static int op_interp(struct client *k, int n, char **arg)
+{
+	for (int i = 0; i < n; i++) {
+		struct conn c;
+		int64_t began = now_us();
+		if (conn_open(&c, k->host, k->port, k->key) < 0 || run_code(&c, arg[0], arg[1]) < 0)
+			return die(&c, "interp");
+		sample(began, "");
+		conn_close(&c);
+	}
+	return 0;
+}
+
+static int wait_for(struct conn *c, const char *what, size_t n)
+{
+	int op;
+	while ((op = ws_read(c)) > 0 && op != WS_CLOSE)
+		if (op == WS_BINARY && memmem(c->body, c->body_len, what, n))
+			return 0;
+	return -1;
+}
+
+/* The terminal itself echoes; what it holds of a line nobody reads is bounded by 4095 bytes. */
+static int op_echo(struct client *k, int n, char **arg)
+{
+	static const char start[] = "PS1=; echo rea''dy; exec sleep 600\n";
+	if (ws_upgrade(&k->c, arg[0]) < 0 ||
+	    ws_send(&k->c, WS_BINARY, start, sizeof(start) - 1) < 0 ||
+	    wait_for(&k->c, "ready\r\n", 7) < 0)
+		return die(&k->c, "terminal");
+	for (int i = 0; i < n; i++) {
+		int64_t began = now_us();
+		if (ws_send(&k->c, WS_BINARY, "~", 1) < 0 || wait_for(&k->c, "~", 1) < 0)
+			return die(&k->c, "echo");
+		sample(began, "");
+	}
+	return 0;
+}
+
 static int op_put(struct client *k, int n, char **arg)
 {
 	for (int i = 0; i < n; i++) {
@@ -221,6 +292,45 @@ static int op_burst(struct client *k, int n, char **arg)
 	return failed != 0;
 }
 
+struct stream {
+	struct client *k;
+	char path[PATH_LEN];
+	int64_t end_us, bytes;
+};
+
+static void *stream_main(void *arg)
+{
+	struct stream *s = arg;
+	struct conn c;
+	if (conn_open(&c, s->k->host, s->k->port, s->k->key) == 0 && ws_upgrade(&c, s->path) == 0)
+		while (now_us() < s->end_us && ws_read(&c) > 0)
+			s->bytes += (int64_t)c.body_len;
+	conn_close(&c);
+	return NULL;
+}
+
+/* n is seconds here. */
+static int op_streams(struct client *k, int n, char **arg)
+{
+	static struct stream s[BURST_MAX];
+	static pthread_t thread[BURST_MAX];
+	int count = 0, started = 0;
+	(void)arg;
+	while (count < BURST_MAX && scanf("%4095s", s[count].path) == 1)
+		count++;
+	for (; started < count; started++) {
+		s[started].k = k;
+		s[started].end_us = now_us() + (int64_t)n * 1000000;
+		if (pthread_create(&thread[started], NULL, stream_main, &s[started]) != 0)
+			return 1;
+	}
+	for (int i = 0; i < count; i++) {
+		pthread_join(thread[i], NULL);
+		printf("%lld\n", (long long)s[i].bytes);
+	}
+	return 0;
+}
+
 static int op_spawn(struct client *k, int n, char **arg)
 {
 	extern char **environ;
@@ -244,10 +354,11 @@ static const struct {
 	int args; /* behind N */
 	int (*run)(struct client *k, int n, char **arg);
 } ops[] = {
-	{"create", 1, op_create},  {"paced", 3, op_paced}, {"burst", 1, op_burst},
-	{"cycle", 2, op_cycle},	   {"exec", 2, op_exec},   {"call", 2, op_call},
-	{"put", 3, op_put},	   {"drain", 1, op_drain}, {"spawn", 1, op_spawn},
-	{"delete", -1, op_delete},
+	{"create", 1, op_create},   {"paced", 3, op_paced},    {"burst", 1, op_burst},
+	{"cycle", 2, op_cycle},	    {"exec", 2, op_exec},      {"call", 2, op_call},
+	{"put", 3, op_put},	    {"drain", 1, op_drain},    {"spawn", 1, op_spawn},
+	{"post", 2, op_post},	    {"interp", 2, op_interp},  {"echo", 1, op_echo},
+	{"streams", 0, op_streams}, {"delete", -1, op_delete},
 };
 
 int main(int argc, char **argv)

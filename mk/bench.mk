@@ -2,9 +2,9 @@
 BENCH_OUT ?= build/bench.json
 BENCH_ARGS ?=
 
-$(BUILD)/bench-client: bench/client.c bench/conn.c bench/conn.h
+$(BUILD)/bench-client: bench/client.c bench/conn.c bench/wsconn.c $(wildcard bench/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ bench/client.c bench/conn.c -lpthread
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ bench/client.c bench/conn.c bench/wsconn.c -lpthread
 
 .PHONY: bench
 bench: ## measure against the peers on one root file system; JSON to BENCH_OUT (root)

@@ -40,6 +40,8 @@ static int core_config_copy(struct core *c, const struct core_config *cfg, struc
 
 static void core_free(struct core *c)
 {
+	uploads_done(c);
+	pthread_mutex_destroy(&c->uploads_lock);
 	store_close(c->st);
 	slots_done(&c->slots);
 	pool_done(&c->ops);
@@ -85,6 +87,7 @@ struct core *core_open(const struct core_config *cfg, struct err *err)
 	cache_init(&c->origin, sizeof(struct origin));
 	subs_init(c);
 	warm_init(c);
+	pthread_mutex_init(&c->uploads_lock, NULL);
 	pthread_mutex_init(&c->state_lock, NULL);
 	cond_init_mono(&c->state_change);
 	snprintf(c->why, sizeof(c->why), "starting");

@@ -28,6 +28,8 @@
 #define DEFAULT_IMAGE	 "default"
 #define DEFAULT_SNAPSHOT "caisson-small"
 
+struct held;
+
 struct slot_oom {
 	uint64_t seq; /* events seen since the sandbox started */
 	uint64_t limit, peak, kills;
@@ -100,6 +102,10 @@ struct core {
 	int64_t host_at_ms;
 	unsigned live;	      /* sandboxes counted against max_sandboxes */
 	int64_t warm_wait_ms; /* of the warm job alone */
+
+	pthread_mutex_t uploads_lock; /* guards the two below */
+	struct held *uploads;	      /* files_upload.c */
+	unsigned nuploads;
 
 	struct job warm_job;
 	pthread_t timer, imager;
@@ -232,6 +238,11 @@ int warm_claim(struct core *c, const struct sandbox_row *want, const struct stor
 	       char ret_id[ID_LEN], struct err *err);
 void warm_refill(struct core *c);
 void warm_init(struct core *c);
+
+/* ---- files_upload.c ---- */
+void uploads_age(struct core *c, int64_t now_ms);
+void uploads_lost(struct core *c, const char *sandbox); /* it is no longer started */
+void uploads_done(struct core *c);
 
 /* ---- small ---- */
 int host_now(struct core *c, struct runner_host *ret, struct err *err); /* at most 10 s old */

@@ -70,6 +70,8 @@ int state_move(struct core *c, const struct store_edge *e, struct err *err)
 	if (rc > 0) {
 		slot_touch(c, e->id); /* a change of state is activity */
 		publish_state(c, e->id, e->from, e->to);
+		if (e->from == SB_STARTED)
+			uploads_lost(c, e->id);
 	}
 	return rc;
 }

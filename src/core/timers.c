@@ -87,6 +87,7 @@ void core_tick(struct core *c, int64_t now_ms)
 	struct err err = {0};
 
 	slots_flush(c);
+	uploads_age(c, now_ms);
 	for (int what = DUE_STOP; what <= DUE_TTL; what++)
 		tick_due(c, (enum store_due)what, now_ms);
 	if (now_ms - c->aged_ms >= AGE_EVERY_MS) {

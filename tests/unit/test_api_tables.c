@@ -169,6 +169,7 @@ static const struct {
 	{"daytona-toolbox", &git_remote_table},
 	{"daytona-toolbox", &git_login_table},
 	{"daytona-toolbox", &daytona_replace_table},
+	{"caisson", &native_upload_create_table},
 };
 
 static void request_tables_match_their_schemas(void **state)

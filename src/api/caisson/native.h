@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 
+extern const struct jt_table native_upload_table, native_upload_create_table;
 extern const struct jt_table native_exec_table, native_image_table, native_history_table;
 
 /* The members of an error (no braces). */
