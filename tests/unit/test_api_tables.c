@@ -145,6 +145,7 @@ static const struct {
 	{"daytona-toolbox", &daytona_env_table},
 	{"daytona-toolbox", &daytona_paths_table},
 	{"caisson", &native_exec_table},
+	{"caisson", &native_upload_create_table},
 	{"caisson", &native_request_table},
 	{"caisson", &native_signal_table},
 	{"caisson", &native_resize_table},
