@@ -41,6 +41,7 @@ int file_put_open(struct core *c, const struct caller *who, const char *id, cons
 		  uint32_t flags, mode_t mode, struct file_put *ret, struct err *err);
 /* Long runs of zeros become holes. */
 int file_put_write(struct file_put *f, const void *p, size_t n, struct err *err);
+void file_put_skip(struct file_put *f, uint64_t n); /* n zeros */
 /* mtime_ns may be NULL. *ret_atomic (or NULL): false when it was written in place. */
 int file_put_commit(struct file_put *f, const struct caller *who, const int64_t *mtime_ns,
 		    bool *ret_atomic, struct err *err);

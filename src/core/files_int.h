@@ -22,4 +22,7 @@ int file_begin(struct core *c, const struct caller *who, const char *id, const c
 int file_put_at(struct core *c, const struct file_at *f, uint32_t flags, mode_t mode,
 		struct file_put *ret, struct err *err);
 
+/* A name of an archive as "/a/b", "" for the top itself; one that goes up is ERR_INVALID. */
+int untar_name(const char *name, char *out, size_t cap, struct err *err);
+
 #endif

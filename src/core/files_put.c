@@ -57,6 +57,12 @@ static int put_bytes(struct file_put *f, const char *p, size_t n, struct err *er
 	return 0;
 }
 
+void file_put_skip(struct file_put *f, uint64_t n)
+{
+	f->hole += n;
+	f->size += n;
+}
+
 int file_put_write(struct file_put *f, const void *p, size_t n, struct err *err)
 {
 	if (f->size - f->touched >= TOUCH_BYTES) {
@@ -64,8 +70,7 @@ int file_put_write(struct file_put *f, const void *p, size_t n, struct err *err)
 		slot_touch(f->core, f->id);
 	}
 	if (n >= HOLE_MIN && is_zero(p, n)) {
-		f->hole += n;
-		f->size += n;
+		file_put_skip(f, n);
 		return 0;
 	}
 	if (f->hole && lseek(f->put.fd, (off_t)f->size, SEEK_SET) < 0)
