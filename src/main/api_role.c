@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -27,6 +28,8 @@
 
 #define API_STOP_GRACE_MS 5000
 #define API_PEM_MAX	  (256 * 1024)
+#define API_BIG_BYTES	  (128 * 1024) /* a block of this size has its own pages */
+#define API_ARENAS	  4
 
 struct api_state {
 	char admin_key[128];
@@ -154,6 +157,17 @@ static void api_raise_nofile(void)
 	}
 }
 
+/*
+ * glibc takes larger and larger blocks from its heaps once one was freed, and each thread may get a
+ * heap of its own: buffers of outputs then stay resident long after their request.
+ */
+static void api_bound_heap(void)
+{
+	mallopt(M_MMAP_THRESHOLD, API_BIG_BYTES);
+	mallopt(M_TRIM_THRESHOLD, 2 * API_BIG_BYTES);
+	mallopt(M_ARENA_MAX, API_ARENAS);
+}
+
 int role_api_run(struct config *c, int sock, int listener, int stop)
 {
 	struct pollfd told = {.fd = stop, .events = POLLIN};
@@ -161,6 +175,7 @@ int role_api_run(struct config *c, int sock, int listener, int stop)
 	struct err err = {0};
 
 	api_raise_nofile();
+	api_bound_heap();
 	if (api_prepare(c, &s, &err) < 0 || api_open(c, &s, sock, &err) < 0 ||
 	    api_serve(c, &s, listener, &err) < 0) {
 		log_error("api process: %s", err.msg);
