@@ -152,6 +152,15 @@ struct agent_user {
 int agent_user(const char *path, const char *user, struct agent_user *ret, struct err *err);
 int agent_statfs(const char *path, const char *dir, uint64_t *ret_total, uint64_t *ret_used,
 		 uint64_t *ret_avail, struct err *err);
+/* One failure that the agent told the daemon; all of it is the agent's word. */
+struct agent_note {
+	int64_t at_ms;	  /* wall; 0: it didn't say */
+	char request[24]; /* request id, "" unknown */
+	char text[200];
+};
+/* The last ones, oldest first. free() *ret. */
+int agent_notes(const char *path, struct agent_note **ret, size_t *ret_n, struct err *err);
+
 /* Listening TCP ports, ascending: *ret_n in *ret, to be free()d. */
 int agent_ports(const char *path, uint16_t **ret, size_t *ret_n, struct err *err);
 struct agent_traffic {

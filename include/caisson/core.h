@@ -298,6 +298,10 @@ struct history_page {
 int sandbox_history(struct core *c, const struct caller *who, const char *id_or_name, int64_t after,
 		    unsigned limit, struct history_page *ret, struct err *err);
 
+/* What the agent of a started sandbox noted of its last failures, oldest first. free() *ret. */
+int sandbox_notes(struct core *c, const struct caller *who, const char *id_or_name,
+		  struct agent_note **ret, size_t *ret_n, struct err *err);
+
 /* Subscribers of an organization; fn runs on the publisher's thread and must not block. */
 struct core_sub;
 struct core_sub *core_subscribe(struct core *c, const struct caller *who,

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #define CALL_CONNECT_MAX_MS 60000 /* of a call without a deadline */
 
@@ -20,6 +21,25 @@ void agent_reply_done(struct agent_reply *r)
 	r->p = NULL;
 	fd_close_all(r->fds, r->nfds);
 	r->nfds = 0;
+}
+
+/*
+ * Bind the socket to a name that holds the request's id, so that the agent can tell whom a failure
+ * was of. A name that somebody else has is done without.
+ */
+static void call_name(int sock)
+{
+	static unsigned counter;
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	size_t cap = sizeof(addr.sun_path) - 1;
+	int n;
+
+	if (!*log_request())
+		return;
+	n = snprintf(addr.sun_path + 1, cap, AGENT_REQID_NAME "%s/%x", log_request(),
+		     __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED));
+	bind(sock, (struct sockaddr *)&addr,
+	     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
 }
 
 int agent_call_open(const char *path, int64_t deadline_ms, struct err *err)
@@ -37,6 +57,7 @@ int agent_call_open(const char *path, int64_t deadline_ms, struct err *err)
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return err_errno(err, ERR_NOMEM, errno, "make a socket");
+	call_name(sock);
 	/* A full backlog makes connect wait for this long: an agent that is stopped must not hold
 	 * us, and a non-blocking connect could not be polled for. */
 	setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));

@@ -48,4 +48,8 @@ int agent_fd_pipe(int fd, int mode, struct err *err);
 int agent_fd_terminal(int fd, struct err *err);
 int agent_fd_file(int fd, int mode, struct err *err);
 
+/* note.c: lines of NOTES, cut up in place, as *ret_n records to be free()d. */
+struct agent_note;
+int agent_notes_parse(char *text, struct agent_note **ret, size_t *ret_n, struct err *err);
+
 #endif

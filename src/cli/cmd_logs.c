@@ -1,6 +1,6 @@
 /*
  * cmd_logs.c - `caisson logs`: what happened to a sandbox, oldest first, and why; or what a
- * detached exec has said.
+ * detached exec has said, or what its agent failed at.
  */
 #include <time.h>
 
@@ -12,10 +12,12 @@
 #define LOGS_PAGE "500"
 
 struct args {
-	bool follow;
+	bool follow, agent;
 };
 
 const struct opt opts_logs[] = {
+	{0, "agent", NULL, "what its agent failed at, with the id of the request", OPT_FLAG,
+	 offsetof(struct args, agent)},
 	{'f', "follow", NULL, "go on as more comes", OPT_FLAG, offsetof(struct args, follow)},
 	{.kind = OPT_END},
 };
@@ -45,6 +47,32 @@ static int events_since(struct cli *c, const char *name, int64_t *cursor, json_t
 		next = json_object_get(page, "nextCursor");
 	} while (json_is_integer(next));
 	return 0;
+}
+
+static void print_failure(const json_t *it)
+{
+	text_print(stdout, json_text(it, "at"));
+	printf("  [");
+	text_print(stdout, json_text(it, "requestId"));
+	printf("] ");
+	text_print(stdout, json_text(it, "message"));
+	fputc('\n', stdout);
+}
+
+static int print_failures(struct cli *c, const char *name, struct err *err)
+{
+	auto_buf struct buf url = BUF_INIT(REST_URL_MAX);
+	auto_json json_t *page = NULL;
+	json_t *items, *it;
+	size_t i;
+	if (url_of(&url, "/caisson/sandboxes/", name, "/failures", err) < 0 ||
+	    rest_call(c, "GET", buf_str(&url), NULL, &page, err) < 0)
+		return CLI_FAILED;
+	items = json_object_get(page, "items");
+	if (c->json)
+		return json_print(items);
+	json_array_foreach(items, i, it) print_failure(it);
+	return CLI_OK;
 }
 
 static void print_event(const json_t *it)
@@ -105,6 +133,8 @@ int cmd_logs(struct cli *c, int argc, char **argv, struct err *err)
 		return left < 0 ? CLI_USAGE : CLI_OK;
 	if (left < 1 || left > 2)
 		return cli_usage(err, "takes one sandbox, by id or name, and the id of an exec");
+	if (a.agent)
+		return print_failures(c, argv[0], err);
 	if (left == 2)
 		return exec_log_print(c, argv[0], argv[1], a.follow, err) < 0 ? CLI_FAILED : CLI_OK;
 	if (a.follow)

@@ -85,6 +85,20 @@ int sandbox_list(struct core *c, const struct caller *who, const struct sandbox_
 	return 0;
 }
 
+int sandbox_notes(struct core *c, const struct caller *who, const char *id, struct agent_note **ret,
+		  size_t *ret_n, struct err *err)
+{
+	auto_row struct sandbox_row row = {0};
+	char path[108];
+
+	if (row_started(c, who, id, &row, err) < 0 ||
+	    c->run->ops->agent_path(c->run, row.s.id, path, err) < 0)
+		return -1;
+	if (agent_notes(path, ret, ret_n, err) < 0)
+		return agent_failed(c, who, row.s.id, err);
+	return 0;
+}
+
 int sandbox_ports(struct core *c, const struct caller *who, const char *id, uint16_t **ret,
 		  size_t *ret_n, struct err *err)
 {

@@ -340,6 +340,7 @@ void conn_fail(struct init *in, struct conn *c, const struct err *err)
 	uint8_t raw[1024];
 	struct wire_out o = wire_out_on(raw, sizeof(raw));
 
+	note_failure(c->fd, err);
 	reply_err(&o, err);
 	conn_send(in, c, AGENT_ERR, raw, o.len, NULL, 0, true);
 }

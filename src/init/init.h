@@ -143,6 +143,10 @@ void request_term_check(struct init *in, struct conn *c);
 /* Fill out with the ERR reply. */
 void reply_err(struct wire_out *o, const struct err *err);
 
+/* ---- note.c: the last failures, for the operator; fd is the daemon's connection ---- */
+void note_failure(int fd, const struct err *err);
+void note_request(struct init *in, struct conn *c);
+
 /* ---- spawn.c, child.c, tty.c ---- */
 #define SPAWN_SESSION (1u << 31) /* of ours: with SPAWN_SHELL, a shell that reads its program */
 void spawn_run(struct init *in, struct conn *c, const struct agent_req *r);

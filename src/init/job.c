@@ -91,6 +91,7 @@ static void job_run(struct job *j)
 	}
 	if (fsop_run(j, &err) < 0) {
 		err_tag_file(&err);
+		note_failure(j->fd, &err);
 		reply_err(&o, &err);
 		job_send(j, AGENT_ERR, &o, NULL, 0, NULL);
 	} else if (j->req.verb == AGENT_PUT) {

@@ -42,6 +42,7 @@ static void conn_refuse(int fd)
 	struct err err;
 
 	err_set(&err, ERR_UNAVAILABLE, "%d operations at once in this sandbox", INIT_CONNS_MAX);
+	note_failure(fd, &err);
 	reply_err(&o, &err);
 	f.len = (uint32_t)o.len;
 	wire_frame_put(raw, &f);

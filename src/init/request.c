@@ -135,6 +135,9 @@ static void request_new(struct init *in, struct conn *c, const struct agent_req 
 	case AGENT_TERM:
 		request_term(in, c, r);
 		break;
+	case AGENT_NOTES:
+		note_request(in, c);
+		break;
 	default:
 		if (task_verb(r->verb)) {
 			task_request(in, c, r);

@@ -64,6 +64,7 @@ static const struct verb_row {
 	{AGENT_SIGNAL,  "signal",  {W(sig), B(tree)}},
 	{AGENT_RESIZE,  "resize",  {H(cols), H(rows)}},
 	{AGENT_KILL,    "kill",    {{0}}},
+	{AGENT_NOTES,   "notes",   {{0}}},
 	{AGENT_STAT,    "stat",    {S(user), S(path), B(follow)}},
 	{AGENT_LIST,    "list",    {S(user), S(path), W(depth), W(max)}},
 	{AGENT_OPEN,    "open",    {S(user), S(path), W(flags), W(mode)}},

@@ -19,6 +19,8 @@
  *     SIGNAL {u32 sig, u8 tree}, RESIZE {u16 cols, u16 rows}, KILL {} (whole tree, cgroup.kill)
  *     Hang-up of the api before EXITED kills the tree.
  *     fds: tty: [master]; else [stdin if SPAWN_STDIN] [stdout] [stderr unless SPAWN_MERGE]
+ *   NOTES    -    the last failures told to the daemon      OK {str lines}: "ms id text\n", wall
+ *                                                            time, request id or "-"
  *   STAT     {str user, str path, u8 follow}                OK {info}
  *   LIST     {str user, str path, u32 depth, u32 max}       ENTRIES {u32 n, info…}*, OK {u8 more}
  *   OPEN     {str user, str path, u32 flags, u32 mode}      OK {info} + 1 fd (regular file)
@@ -88,6 +90,11 @@
  *   match = {str path, u32 line, u8 cut, str text}    line from 1; cut: the line is longer
  *   event = {u8 kind, u8 type, str path, str from}    from: of a rename whose old name is known
  *
+ * The daemon's end of a connection may be bound to the abstract name AGENT_REQID_NAME, the id of
+ * the request it works for, "/" and a number: the id goes through all three processes without a
+ * field in any message, an agent looks only when it has a failure to note, and one that doesn't
+ * know of names notices nothing.
+ *
  * user: "", name, uid, name:group or uid:gid, as in Docker; "" is root. File verbs run with that
  * user's ids, groups and no capabilities (unless it is root), and resolve in the agent's root.
  */
@@ -104,6 +111,9 @@
 #define AGENT_ARGS_MAX	  4096	       /* items of argv, and of env */
 #define AGENT_LIST_MAX	  200000       /* entries of one listing; beyond: more = 1 */
 #define AGENT_USER_MAX	  256	       /* bytes of a user string */
+#define AGENT_NOTES_MAX	  4096	       /* bytes of kept notes */
+#define AGENT_REQID_NAME  "caisson/"
+#define AGENT_REQID_MAX	  24 /* bytes of a request id with its NUL */
 
 enum agent_verb {
 	AGENT_HELLO = 1,
@@ -111,6 +121,7 @@ enum agent_verb {
 	AGENT_SIGNAL = 3,
 	AGENT_RESIZE = 4,
 	AGENT_KILL = 5,
+	AGENT_NOTES = 6,
 	AGENT_STAT = 10,
 	AGENT_LIST = 11,
 	AGENT_OPEN = 12,

@@ -303,6 +303,7 @@ static void plain_tables_write_their_schemas(void **state)
 		{"daytona-control", &daytona_snapshot_table, sizeof(struct snapshot), "size"},
 		{"caisson", &native_image_table, sizeof(struct image), NULL},
 		{"caisson", &native_history_table, sizeof(struct history_item), NULL},
+		{"caisson", &native_failure_table, sizeof(struct agent_note), NULL},
 	};
 
 	(void)state;

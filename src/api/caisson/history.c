@@ -1,5 +1,6 @@
 /*
- * history.c - GET /sandboxes/{id}/events: what happened to a sandbox, page by page.
+ * history.c - GET /sandboxes/{id}/events: what happened to a sandbox, page by page; and …/failures:
+ * what its agent told the daemon, by request.
  */
 #include "api/caisson/native.h"
 
@@ -63,5 +64,37 @@ int caisson_native_listSandboxEvents(struct http_req *req, struct err *err)
 		jw_kint(&w, "nextCursor", page.next);
 	jw_close(&w, '}');
 	free(page.item);
+	return api_reply(req, 200, &w, err);
+}
+
+#define NOTE(member) offsetof(struct agent_note, member)
+
+static const struct jt_field note_fields[] = {
+	{"at", JT_TIME, JT_OMIT, NOTE(at_ms), 0, 0, NULL},
+	{"requestId", JT_CHARS, JT_OMIT, NOTE(request), 0, 0, NULL},
+	{"message", JT_CHARS, 0, NOTE(text), 0, 0, NULL},
+};
+const struct jt_table native_failure_table = {"AgentFailure", note_fields, ARRAY_LEN(note_fields)};
+
+int caisson_native_listAgentFailures(struct http_req *req, struct err *err)
+{
+	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
+	auto_free struct agent_note *note = NULL;
+	size_t n = 0;
+	struct jw w;
+
+	if (sandbox_notes(api_core(req), api_who(req), http_param(req, "id"), &note, &n, err) < 0)
+		return -1;
+	jw_init(&w, &b);
+	jw_open(&w, '{');
+	jw_key(&w, "items");
+	jw_open(&w, '[');
+	for (size_t i = 0; i < n; i++) {
+		jw_open(&w, '{');
+		jt_encode(&w, &native_failure_table, &note[i]);
+		jw_close(&w, '}');
+	}
+	jw_close(&w, ']');
+	jw_close(&w, '}');
 	return api_reply(req, 200, &w, err);
 }

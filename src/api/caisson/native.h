@@ -8,7 +8,8 @@
 #include "api/api.h"
 
 extern const struct jt_table native_upload_table, native_upload_create_table;
-extern const struct jt_table native_exec_table, native_image_table, native_history_table;
+extern const struct jt_table native_exec_table, native_image_table, native_history_table,
+	native_failure_table;
 
 /* The members of an error (no braces). */
 void native_error_members(struct jw *w, int status, const struct err *err);
