@@ -4,3 +4,8 @@ check-vm: all box-build testroot ## box tests and a real systemd in a machine wi
 	@tools/install-deps vm
 	tools/checkvm
 	tools/checkvm --systemd
+
+.PHONY: check-bare
+check-bare: ## the README on a bare Debian root: packages, build, unit tests (root)
+	@tools/install-deps vm
+	tools/checkbare
