@@ -31,6 +31,22 @@ static int reader_fault(struct err *err)
 	return err_set(err, ERR_AGENT, "the sandbox's agent sent malformed output");
 }
 
+struct task_reader *task_reader_on(int sock, uint32_t streams, uint64_t out_from, uint64_t err_from,
+				   struct err *err)
+{
+	struct task_reader *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	*r = (struct task_reader){.sock = sock,
+				  .streams = streams,
+				  .known = {out_from != TASK_TAIL, err_from != TASK_TAIL},
+				  .next = {out_from, err_from}};
+	return r;
+}
+
 struct task_reader *task_reader_open(const char *path, const char *id, uint32_t streams,
 				     uint64_t out_from, uint64_t err_from, bool follow,
 				     struct err *err)
@@ -42,20 +58,14 @@ struct task_reader *task_reader_open(const char *path, const char *id, uint32_t 
 				.out_from = out_from,
 				.err_from = err_from,
 				.follow = follow};
-	struct task_reader *r = calloc(1, sizeof(*r));
+	auto_close int sock = agent_call_open(path, deadline_ms, err);
+	struct task_reader *r;
 
-	if (!r) {
-		err_set(err, ERR_NOMEM, "out of memory");
+	if (sock < 0 || agent_call_send(sock, &req, deadline_ms, err) < 0)
 		return NULL;
-	}
-	*r = (struct task_reader){.streams = streams,
-				  .known = {out_from != TASK_TAIL, err_from != TASK_TAIL},
-				  .next = {out_from, err_from}};
-	r->sock = agent_call_open(path, deadline_ms, err);
-	if (r->sock < 0 || agent_call_send(r->sock, &req, deadline_ms, err) < 0) {
-		task_reader_close(r);
-		return NULL;
-	}
+	r = task_reader_on(sock, streams, out_from, err_from, err);
+	if (r)
+		sock = -1;
 	return r;
 }
 

@@ -93,7 +93,9 @@ static ssize_t conn_frames(struct init *in, struct conn *c, uint8_t *p, size_t l
 			break;
 		request_run(in, c, f.type, p + at + WIRE_FRAME_HEAD, f.len);
 		at += WIRE_FRAME_HEAD + f.len;
-		/* More frames may follow a spawn only. */
+		/* More frames may follow a spawn only; one who waits has nothing to say. */
+		if (c->state == CONN_TASK && at < len)
+			conn_free(in, c);
 		if (c->state != CONN_EXEC && c->state != CONN_REQUEST)
 			return -1;
 		if (state == CONN_EXEC && c->state != CONN_EXEC)

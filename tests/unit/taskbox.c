@@ -266,3 +266,12 @@ size_t taskbox_fds(const struct agentbox *b)
 		n++;
 	return n - 2;
 }
+
+void taskbox_fds_at_most(const struct agentbox *b, size_t n)
+{
+	int64_t end = clock_mono_ms() + 5000;
+
+	while (taskbox_fds(b) > n && clock_mono_ms() < end)
+		poll(NULL, 0, 5);
+	assert_true(taskbox_fds(b) <= n);
+}

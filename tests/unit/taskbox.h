@@ -51,5 +51,7 @@ void taskbox_says(const struct agentbox *b, const char *session, const char *tex
 void taskbox_empty(const struct agentbox *b);
 long taskbox_rss_kib(const struct agentbox *b);
 size_t taskbox_fds(const struct agentbox *b);
+/* No more than n soon: connections that ended are closed a moment later. */
+void taskbox_fds_at_most(const struct agentbox *b, size_t n);
 
 #endif

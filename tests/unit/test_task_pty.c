@@ -224,7 +224,7 @@ static void terminals_and_their_descriptors_go(void **state)
 		snprintf(id, sizeof(id), "f%d", i);
 		taskbox_remove(&box, id);
 	}
-	assert_int_equal(taskbox_fds(&box), before);
+	taskbox_fds_at_most(&box, before);
 	taskbox_empty(&box);
 }
 
