@@ -43,18 +43,26 @@ def run(d, script, cwd, **env):
     return out.stdout
 
 
-def test_api_page(d, tmp_path):
+PAGES = ["docs/api.md"] + sorted(
+    f"docs/api/{n}" for n in os.listdir(f"{cli_daemon.TOP}/docs/api") if n.endswith(".md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_api_pages(d, tmp_path, page):
     (tmp_path / "local").write_text("hello")
     os.symlink(cli_daemon.BUSYBOX, tmp_path / "rootfs.tar.zst")
-    base = f"http://127.0.0.1:{d.port}"
-    start = f'A={base}; H="Authorization: Bearer {d.key}"; J="Content-Type: application/json"\n'
-    d.create(name="page", autoStopInterval=0)
-    start += f"ID={d.get('/sandbox/page')['id']}; T=$A/toolbox/$ID\n"
-    found = [b for b in blocks("docs/api.md") if "curl" in b]
-    assert len(found) >= 6
+    start = (f'A=http://127.0.0.1:{d.port}; H="Authorization: Bearer {d.key}"; '
+             'J="Content-Type: application/json"\n')
+    name = os.path.basename(page)[:-3]
+    ident = d.create(name=name, autoStopInterval=0)["id"]
+    start += f"ID={ident}; T=$A/toolbox/$ID; N=$A/api/caisson/sandboxes/$ID\n"
+    found = [b for b in blocks(page) if "curl" in b]
+    assert found
     for block in found:
-        run(d, start + "\n".join(line for line in block.splitlines() if not line.startswith("A=")
-                                 and not line.startswith("H=")), tmp_path)
+        run(d, start + "\n".join(line for line in block.splitlines()
+                                 if not line.startswith(("A=", "H=", "J="))), tmp_path)
+    d.request("DELETE", f"/sandbox/{ident}")
+    assert len(PAGES) > 1
 
 
 def test_readme_tour(d, tmp_path):
