@@ -41,7 +41,7 @@ KEEP = 1 << 20       # bytes printed between runs that the next run shows
 LINE = 24 << 20      # bytes of a command
 PIPE = 1 << 20
 GRACE = 2.0          # seconds from the interrupt at a timeout to the kill
-SILENCE = 15.0       # seconds without a word from a daemon that doesn't read: it is dead
+SILENCE = 60.0       # seconds without a word from a daemon that doesn't read: it is dead
 LAST = 10.0          # seconds for a daemon to read the end
 ERROR = 65536        # bytes of an error's text, and of its traceback
 

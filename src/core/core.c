@@ -44,6 +44,7 @@ static void core_free(struct core *c)
 	pthread_mutex_destroy(&c->uploads_lock);
 	store_close(c->st);
 	slots_done(&c->slots);
+	turns_done(&c->turns);
 	pool_done(&c->ops);
 	pool_done(&c->reapers);
 	cache_done(&c->keys);
@@ -81,6 +82,7 @@ struct core *core_open(const struct core_config *cfg, struct err *err)
 		return NULL;
 	}
 	slots_init(&c->slots);
+	turns_init(&c->turns);
 	pool_init(&c->ops, CORE_OPS_MAX);
 	pool_init(&c->reapers, CORE_REAP_MAX);
 	cache_init(&c->keys, sizeof(struct key_row));

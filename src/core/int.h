@@ -14,6 +14,7 @@
 #include "caisson/core.h"
 #include "core/cache.h"
 #include "core/pool.h"
+#include "core/turn.h"
 #include "store/store.h"
 
 #define CORE_TICK_MS	  10000 /* timers (contract) */
@@ -85,6 +86,7 @@ struct core {
 	struct user user;
 	struct slots slots;
 	struct pool ops, reapers;
+	struct turns turns;  /* runs in contexts of the interpreter */
 	struct cache keys;   /* struct key_row by hash; identity.c writes keys */
 	struct cache origin; /* struct origin by organization and name; images.c writes them */
 

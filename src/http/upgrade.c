@@ -132,6 +132,9 @@ static void ws_begin(void *cls, struct MHD_Connection *c, void *ctx, const char 
 	ws->urh = urh;
 	ws->heard_ms = ws->pinged_ms = clock_mono_ms();
 	fd_set_nonblock(sock, NULL);
+	/* libmicrohttpd takes it back at the upgrade: each second small message would wait 40 ms
+	 * for the first one's acknowledgement. Not of TLS, whose end this is not. */
+	setsockopt(sock, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int));
 	if (early_len) {
 		ws->early = malloc(early_len);
 		if (ws->early)

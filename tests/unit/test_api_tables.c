@@ -143,6 +143,8 @@ static const struct {
 	{"daytona-toolbox", &daytona_execute_table},
 	{"daytona-toolbox", &daytona_code_run_table},
 	{"daytona-toolbox", &daytona_env_table},
+	{"daytona-toolbox", &daytona_context_table},
+	{"daytona-toolbox", &daytona_run_code_table},
 	{"daytona-toolbox", &daytona_paths_table},
 	{"caisson", &native_exec_table},
 	{"caisson", &native_upload_create_table},

@@ -26,7 +26,8 @@ int daytona_reply_sandbox(struct http_req *req, const struct sandbox *s, struct 
 /* ---- tables, walked by a test against the OpenAPI documents ---- */
 extern const struct jt_table daytona_create_table, daytona_labels_table, daytona_key_create_table,
 	daytona_execute_table, daytona_code_run_table, daytona_env_table, daytona_paths_table,
-	daytona_replace_table, daytona_organization_table, daytona_user_table,
-	daytona_snapshot_table, daytona_list_query_table;
+	daytona_context_table, daytona_run_code_table, daytona_replace_table,
+	daytona_organization_table, daytona_user_table, daytona_snapshot_table,
+	daytona_list_query_table;
 
 #endif
