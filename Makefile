@@ -24,7 +24,7 @@ LIBS := -lmicrohttpd -ljansson -lsqlite3 -lcrypto -lseccomp -lcap -lmnl -larchiv
 CLI_LIBS := -lcurl -ljansson -larchive -lpthread
 
 # Folders of the daemon (all but init, cli and main). Order is the layer order of docs/architecture.md.
-DAEMON_DIRS := base wire store agent runner core jtab http api api/daytona api/caisson image box net priv
+DAEMON_DIRS := base wire store agent runner jtab lsp core http api api/daytona api/caisson image box net priv
 DAEMON_SRC := $(foreach d,$(DAEMON_DIRS),$(wildcard src/$(d)/*.c))
 MAIN_SRC := $(wildcard src/main/*.c)
 CLI_SRC := $(wildcard src/cli/*.c) $(wildcard src/base/*.c) $(wildcard src/wire/*.c)

@@ -50,6 +50,7 @@ static void core_free(struct core *c)
 	cache_done(&c->keys);
 	cache_done(&c->origin);
 	subs_done(c);
+	lsp_servers_done(&c->lsp);
 	pthread_mutex_destroy(&c->state_lock);
 	pthread_cond_destroy(&c->state_change);
 	free((char *)c->cfg.data_dir);
@@ -90,6 +91,7 @@ struct core *core_open(const struct core_config *cfg, struct err *err)
 	subs_init(c);
 	warm_init(c);
 	pthread_mutex_init(&c->uploads_lock, NULL);
+	lsp_servers_init(&c->lsp);
 	pthread_mutex_init(&c->state_lock, NULL);
 	cond_init_mono(&c->state_change);
 	snprintf(c->why, sizeof(c->why), "starting");
@@ -227,9 +229,10 @@ void core_close(struct core *c)
 	pthread_cond_broadcast(&c->state_change);
 	pthread_mutex_unlock(&c->state_lock);
 	timers_stop(c);
+	quiet = lsp_servers_end(&c->lsp, CLOSE_MS);
 	if (c->attached && c->cfg.destroy_on_exit)
 		destroy_all(c);
-	quiet = pool_stop(&c->ops, CLOSE_MS);
+	quiet = pool_stop(&c->ops, CLOSE_MS) && quiet;
 	quiet = pool_stop(&c->reapers, CLOSE_MS) && quiet;
 	slots_flush(c);
 	quiet = images_stop(c, IMAGER_MS) && quiet;

@@ -78,6 +78,17 @@ struct core_sub {
 	bool gone;
 };
 
+/* Language servers, lsp_server.c. */
+struct lsp_servers {
+	pthread_mutex_t lock; /* guards the fields down to the next line */
+	pthread_cond_t quiet;
+	struct lsp_server *first;
+	unsigned threads;
+	bool closing;
+
+	pthread_mutex_t json; /* one message at a time is parsed: a tree is many times its text */
+};
+
 struct core {
 	struct core_config cfg; /* its strings are owned */
 	struct store *st;
@@ -89,6 +100,7 @@ struct core {
 	struct turns turns;  /* runs in contexts of the interpreter */
 	struct cache keys;   /* struct key_row by hash; identity.c writes keys */
 	struct cache origin; /* struct origin by organization and name; images.c writes them */
+	struct lsp_servers lsp;
 
 	pthread_mutex_t subs_lock;
 	pthread_cond_t subs_quiet;
@@ -245,6 +257,11 @@ void warm_init(struct core *c);
 void uploads_age(struct core *c, int64_t now_ms);
 void uploads_lost(struct core *c, const char *sandbox); /* it is no longer started */
 void uploads_done(struct core *c);
+
+/* ---- lsp_server.c ---- */
+void lsp_servers_init(struct lsp_servers *s);
+bool lsp_servers_end(struct lsp_servers *s, int64_t wait_ms); /* false: a thread hangs */
+void lsp_servers_done(struct lsp_servers *s);
 
 /* ---- small ---- */
 int host_now(struct core *c, struct runner_host *ret, struct err *err); /* at most 10 s old */

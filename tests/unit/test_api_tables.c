@@ -15,6 +15,7 @@
 #include "api/caisson/exec_ws.h"
 #include "api/daytona/session.h"
 #include "api/daytona/git.h"
+#include "api/daytona/lsp.h"
 #include "api/daytona/toolbox.h"
 
 #ifndef TEST_TOP
@@ -171,6 +172,11 @@ static const struct {
 	{"daytona-toolbox", &git_push_table},
 	{"daytona-toolbox", &git_remote_table},
 	{"daytona-toolbox", &git_login_table},
+	{"daytona-toolbox", &lsp_server_table},
+	{"daytona-toolbox", &lsp_document_table},
+	{"daytona-toolbox", &lsp_completion_table},
+	{"daytona-toolbox", &lsp_position_table},
+	{"daytona-toolbox", &lsp_context_table},
 	{"daytona-toolbox", &daytona_replace_table},
 	{"caisson", &native_upload_create_table},
 };
