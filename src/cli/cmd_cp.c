@@ -29,6 +29,7 @@ static int copy(struct cli *c, const char *from, const char *to, struct copy *k,
 	if (rest_sandbox(c, name, &sb, err) < 0 || rest_toolbox(c, sb, &toolbox, err) < 0)
 		return -1;
 	k->toolbox = buf_str(&toolbox);
+	k->sandbox = json_text(sb, "id");
 	progress_begin(&k->progress, c, path, -1);
 	int rc = down ? copy_down(k, down, to, err) : copy_up(k, from, up, err);
 	progress_end(&k->progress);

@@ -81,6 +81,8 @@ static int up_file(struct copy *k, int fd, const struct stat *st, const char *re
 {
 	auto_buf struct buf url = BUF_INIT(REST_URL_MAX);
 	auto_json json_t *reply = NULL;
+	if (copy_is_sparse(st))
+		return copy_sparse_up(k, fd, st, remote, err);
 	if (copy_url(k, "/upload-v2", remote, &url, err) < 0)
 		return -1;
 	struct rest_stream s = {.read = up_read,

@@ -9,6 +9,8 @@
 #ifndef CAISSON_CLI_COPY_H
 #define CAISSON_CLI_COPY_H
 
+#include <sys/stat.h>
+
 #include "base/buf.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -21,11 +23,13 @@
 struct copy {
 	struct cli *c;
 	const char *toolbox; /* base URL of the sandbox's toolbox */
+	const char *sandbox; /* its id */
 	struct progress progress;
 	uint64_t files, bytes, links;
 	uint64_t skipped;	     /* left out */
 	char *left[COPY_LEFT_SHOWN]; /* the first of them, and why */
 	int fd;			     /* the file under way */
+	bool holes;		     /* zeros that come become holes of it */
 	/* Links on the way up that are still to be made, and the shell text that makes them. */
 	char *link[COPY_LINKS_MAX];
 	size_t nlinks;
@@ -49,6 +53,9 @@ int copy_link_up(struct copy *k, int dirfd, const char *name, const char *remote
 int copy_links_flush(struct copy *k, struct err *err);
 int copy_link_down(struct copy *k, const char *remote, const char *target, int dirfd,
 		   const char *name, struct err *err);
+bool copy_is_sparse(const struct stat *st);
+int copy_sparse_up(struct copy *k, int fd, const struct stat *st, const char *remote,
+		   struct err *err);
 void copy_done(struct copy *k);
 const char *copy_base(const char *path, char out[256]);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/id.h"
@@ -12,11 +13,20 @@
 #include "cli/rest.h"
 #include "cli/table.h"
 
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	return n && !p[0] && !memcmp(p, p + 1, n - 1);
+}
+
 static int down_write(void *arg, const void *p, size_t n, struct err *err)
 {
 	struct copy *k = arg;
-	if (fd_write_all(k->fd, p, n, 0, err) < 0)
+	if (k->holes && all_zero(p, n)) {
+		if (lseek(k->fd, (off_t)n, SEEK_CUR) < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "write the file");
+	} else if (fd_write_all(k->fd, p, n, 0, err) < 0) {
 		return err_wrap(err, "write the file");
+	}
 	progress_add(&k->progress, (int64_t)n);
 	k->bytes += n;
 	return 0;
@@ -53,7 +63,12 @@ static int down_file(struct copy *k, const char *remote, const json_t *info, int
 	auto_close int fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_errno(err, ERR_INVALID, errno, "%s", name);
+	k->holes = true;
 	int rc = down_body(k, remote, fd, err);
+	k->holes = false;
+	/* A hole at the end is no part of the file yet. */
+	if (rc == 0 && ftruncate(fd, lseek(fd, 0, SEEK_CUR)) < 0)
+		rc = err_errno(err, ERR_INTERNAL, errno, "%s", name);
 	if (rc == 0 && fchmod(fd, mode_of(info, 0644)) < 0)
 		rc = err_errno(err, ERR_INTERNAL, errno, "%s", name);
 	if (rc == 0 && renameat(dirfd, temp, dirfd, name) < 0)

@@ -5,7 +5,9 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/scope.h"
 
@@ -120,4 +122,79 @@ int pack_dir(const char *dir, int fd, struct err *err)
 	if (archive_write_open_fd(p.out, fd) != ARCHIVE_OK)
 		return fault(p.out, dir, err);
 	return walk(&p, dir, err);
+}
+
+#define SPARSE_BLOCK (1u << 20)
+
+/* The map of the file's data into e. */
+static int map_holes(int fd, int64_t size, struct archive_entry *e, struct err *err)
+{
+	off_t at = 0;
+	while (at < size) {
+		off_t data = lseek(fd, at, SEEK_DATA);
+		if (data < 0 && errno == ENXIO)
+			break;
+		off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+		if (hole < 0)
+			return err_errno(err, ERR_INTERNAL, errno, "find the holes");
+		archive_entry_sparse_add_entry(e, data, hole - data);
+		at = hole;
+	}
+	/* Without an entry it would not count as sparse at all. */
+	if (!archive_entry_sparse_count(e))
+		archive_entry_sparse_add_entry(e, 0, 0);
+	return 0;
+}
+
+/* The whole length is fed, and what lies in a hole is dropped unseen. */
+static int feed(struct pack *p, int in, int64_t size, struct err *err)
+{
+	auto_free char *block = calloc(1, SPARSE_BLOCK);
+	int64_t at = 0;
+	if (!block)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	while (at < size) {
+		size_t n = (size_t)MIN((int64_t)SPARSE_BLOCK, size - at);
+		off_t data = lseek(in, at, SEEK_DATA);
+		if (data >= 0 && data < at + (off_t)n) {
+			ssize_t got = pread(in, block, n, at);
+			if (got <= 0)
+				return err_errno(err, ERR_INTERNAL, got < 0 ? errno : EIO,
+						 "read the file");
+			n = (size_t)got;
+		} else {
+			memset(block, 0, n);
+		}
+		if (archive_write_data(p->out, block, n) < 0)
+			return fault(p->out, "write the tar", err);
+		at += (int64_t)n;
+	}
+	return 0;
+}
+
+int pack_sparse(int in, const struct stat *st, const char *name, int out, struct err *err)
+{
+	auto_call(pack_done) struct pack p = {.out = archive_write_new()};
+	struct archive_entry *e = archive_entry_new();
+	int rc = e && p.out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+	if (rc == 0) {
+		archive_write_set_format_pax_restricted(p.out);
+		archive_write_set_bytes_in_last_block(p.out, 1);
+		archive_entry_set_pathname_utf8(e, name);
+		archive_entry_set_filetype(e, AE_IFREG);
+		archive_entry_set_perm(e, st->st_mode & 0777);
+		archive_entry_set_size(e, st->st_size);
+		archive_entry_set_mtime(e, st->st_mtime, st->st_mtim.tv_nsec);
+		rc = map_holes(in, st->st_size, e, err);
+	}
+	if (rc == 0 && archive_write_open_fd(p.out, out) != ARCHIVE_OK)
+		rc = fault(p.out, name, err);
+	if (rc == 0 && archive_write_header(p.out, e) < ARCHIVE_WARN)
+		rc = fault(p.out, name, err);
+	if (rc == 0)
+		rc = feed(&p, in, st->st_size, err);
+	if (rc == 0 && archive_write_close(p.out) != ARCHIVE_OK)
+		rc = fault(p.out, name, err);
+	archive_entry_free(e);
+	return rc;
 }

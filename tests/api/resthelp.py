@@ -90,7 +90,7 @@ class WebSocket:
         while b"\r\n\r\n" not in self.rest:
             got = self.sock.recv(4096)
             if not got:
-                break
+                raise EOFError("no reply to the upgrade")
             self.rest += got
         text, _, self.rest = self.rest.partition(b"\r\n\r\n")
         self.status = int(text.split()[1])

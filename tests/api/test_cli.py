@@ -384,6 +384,28 @@ def test_what_is_left_out_is_named_and_fails(d, box, tmp_path):
     assert out.returncode == 1 and len(lines) == 22 and "left out 10 more" in lines[20]
 
 
+def test_b20_holes_stay_holes_both_ways(d, box, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "ü d").mkdir(parents=True)
+    for name, places in (("f", (0, 5 << 20, (40 << 20) - 3)), ("ü d/tail", (3 << 20,)), ("none", ())):
+        with open(tree / name, "wb") as f:
+            for at in places:
+                f.seek(at)
+                f.write(b"xyz")
+            f.truncate(40 << 20)
+        os.chmod(tree / name, 0o640)
+    d.cli("cp", str(tree), f"{box}:/tmp/sparse")
+    for name in ("f", "ü d/tail", "none"):
+        blocks, size, mode = text(d.cli("exec", box, "stat", "-c", "%b %s %a", f"/tmp/sparse/{name}")).split()
+        assert int(blocks) < 512 and (size, mode) == (str(40 << 20), "640"), name
+    d.cli("cp", f"{box}:/tmp/sparse", str(tmp_path / "back"))
+    for name in ("f", "ü d/tail", "none"):
+        back = tmp_path / "back" / name
+        assert back.read_bytes() == (tree / name).read_bytes()
+        assert back.stat().st_blocks < 512 and back.stat().st_mode & 0o777 == 0o640
+    d.cli("exec", box, "rm", "-r", "/tmp/sparse")
+
+
 def test_copy_faults_are_one_line(d, box, tmp_path):
     fails(d, 1, "cp", f"{box}:/no/such", str(tmp_path))
     fails(d, 1, "cp", "/no/such", f"{box}:/tmp/")
