@@ -340,3 +340,13 @@ def test_ids_of_another_kind_or_nobody(api, box):
         for method, rest in (("GET", ""), ("GET", "/wait"), ("GET", "/output"), ("DELETE", ""),
                              ("GET", "/output/stdout"), ("POST", "/kill"), ("POST", "/stdin")):
             bad(api, 404, method, at(box, path, rest), {} if method == "POST" else None)
+
+
+def test_forms_alternate_on_one_connection(api, box):
+    conn = api.connect()
+    for i in range(60):
+        body = {"command": "echo a"} if i % 3 else {"command": "echo a", "tty": True}
+        status, got = api.request("POST", native(box, "/exec"), body, conn=conn,
+                                  headers=[{}, SSE, LINES][i // 3 % 3])
+        assert status == (200 if i % 3 else 400), got
+    conn.close()

@@ -34,7 +34,7 @@ static int reply_kept(struct http_req *req, struct process_log *log, const struc
 		      bool base64, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
-	auto_keep struct exec_keep k;
+	auto_keep struct exec_keep k = {0};
 	auto_task struct task_info end = {0};
 	struct exec_result r = {0};
 	struct jw w;

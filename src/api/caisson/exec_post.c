@@ -98,7 +98,7 @@ static int post_fill(struct post *p, struct err *err)
 static int run_attached(struct post *p, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
-	auto_keep struct exec_keep k;
+	auto_keep struct exec_keep k = {0};
 	struct exec_result r = {0};
 	struct jw w;
 
@@ -165,7 +165,7 @@ static int reply_exec(struct post *p, int status, const struct exec_detached *d,
 static int reply_end(struct post *p, struct process_log *log, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
-	auto_keep struct exec_keep k;
+	auto_keep struct exec_keep k = {0};
 	auto_task struct task_info end = {0};
 	struct exec_result r = {0};
 	struct jw w;

@@ -155,7 +155,7 @@ static int reply_now(struct http_req *req, struct process_log *log, enum log_for
 		     struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
-	auto_parts struct log_parts l;
+	auto_parts struct log_parts l = {0};
 	auto_task struct task_info end = {0};
 	struct jw w;
 

@@ -202,7 +202,7 @@ static int run_wait(struct http_req *req, struct process_log *log, const struct 
 		    struct err *err)
 {
 	auto_task struct task_info end = {0};
-	auto_parts struct log_parts l;
+	auto_parts struct log_parts l = {0};
 	struct exec_result r = {0};
 
 	log_parts_init(&l, req, log_format_of(req) == LOG_MARKED);
