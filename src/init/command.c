@@ -123,6 +123,15 @@ static char *put_fifo(char *at, const struct task *t, const char *redirect, char
 
 #define LINE_MAX_FIXED 512 /* all but the text */
 
+static size_t quoted_size(const char *text)
+{
+	size_t n = strlen(text) + 2;
+
+	for (; *text; text++)
+		n += *text == '\'' ? 3 : 0;
+	return n;
+}
+
 /*
  * command ulimit -x MARK 2>/dev/null||command ulimit -w MARK 2>/dev/null||:
  * command eval ' ' 'TEXT' <IN >|OUT 2>|ERR
@@ -131,16 +140,16 @@ static char *put_fifo(char *at, const struct task *t, const char *redirect, char
  * >| since the session may have set noclobber. The limit is -x for bash and today's busybox, -w for
  * dash and those of yesterday. The blank keeps a text that begins with - from being an option.
  */
-static char *program(const struct task *t)
+static char *program_make(const struct task *t, const char *what)
 {
-	char *text = malloc(4 * strlen(t->text) + LINE_MAX_FIXED), *at = text;
+	char *text = malloc(quoted_size(what) + LINE_MAX_FIXED), *at = text;
 
 	if (!text)
 		return NULL;
 	at = put_number(put(at, "command ulimit -x "), command_mark(t));
 	at = put_number(put(at, " 2>/dev/null||command ulimit -w "), command_mark(t));
 	at = put(at, " 2>/dev/null||:\ncommand eval ' ' ");
-	at = shell_quote(at, t->text);
+	at = shell_quote(at, what);
 	if (t->tflags & TASK_STDIN)
 		at = put_fifo(at, t, " <", 'i');
 	else
@@ -156,27 +165,34 @@ static char *program(const struct task *t)
 	return text;
 }
 
-void command_text_drop(struct task *t)
+/* What it holds of the ceiling goes to the session with the text, once that runs. */
+int command_prepare(struct task *t, const char *what, struct err *err)
 {
-	if (!t->text)
-		return;
-	task_release(strlen(t->text) + 1);
-	free(t->text);
-	t->text = NULL;
+	if (!task_hold(quoted_size(what) + LINE_MAX_FIXED))
+		return err_set(err, ERR_UNAVAILABLE, "commands: too many wait in this sandbox");
+	t->held = quoted_size(what) + LINE_MAX_FIXED;
+	t->program = program_make(t, what);
+	return t->program ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+void command_program_drop(struct task *t)
+{
+	task_release(t->held);
+	t->held = 0;
+	free(t->program);
+	t->program = NULL;
 }
 
 /* ---- its life ---- */
 
 int command_begin(struct init *in, struct task *t, struct err *err)
 {
-	char *text;
-
-	if (streams_open(t, err) < 0)
+	if (streams_open(t, err) < 0) {
+		command_finish(t);
+		for (int i = 0; i < 3; i++)
+			task_close(in, t, (enum task_fd)i);
 		return -1;
-	text = program(t);
-	if (!text)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	command_text_drop(t);
+	}
 	t->state = TASK_RUNNING;
 	t->pid = t->shell->pid;
 	t->started_ms = clock_wall_ms();
@@ -185,7 +201,8 @@ int command_begin(struct init *in, struct task *t, struct err *err)
 	task_due(t->timeout_at);
 	task_watch(in, t, TASK_FD_OUT, EPOLLIN);
 	task_watch(in, t, TASK_FD_ERR, EPOLLIN);
-	session_feed(in, t->shell, text);
+	session_feed(in, t->shell, TAKE_PTR(t->program), t->held);
+	t->held = 0;
 	task_input(in, t);
 	return 0;
 }
@@ -201,7 +218,7 @@ void command_finish(struct task *t)
 void command_forget(struct task *t)
 {
 	session_drop(t);
-	command_text_drop(t);
+	command_program_drop(t);
 	if (t->state != TASK_QUEUED)
 		command_finish(t);
 }

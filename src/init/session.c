@@ -29,6 +29,14 @@
 
 /* ---- the shell's program ---- */
 
+static void program_drop(struct session *s)
+{
+	task_release(s->held);
+	free(s->program);
+	s->program = NULL;
+	s->len = s->pos = s->held = 0;
+}
+
 static void program_write(struct init *in, struct task *shell)
 {
 	struct session *s = shell->session;
@@ -46,17 +54,23 @@ static void program_write(struct init *in, struct task *shell)
 		return;
 	}
 	task_watch(in, shell, TASK_FD_IN, 0);
-	free(s->program);
-	s->program = NULL;
-	s->len = s->pos = 0;
+	program_drop(s);
 }
 
-void session_feed(struct init *in, struct task *shell, char *text)
+void session_feed(struct init *in, struct task *shell, char *text, size_t held)
 {
 	struct session *s = shell->session;
 	size_t left = s->len - s->pos, n = strlen(text);
 	char *all = s->program ? malloc(left + n) : NULL;
 
+	s->held += held;
+	if (s->program && !all) {
+		/* Half a program would be a wrong one. */
+		free(text);
+		if (shell->exec.pid)
+			kill(shell->exec.pid, SIGKILL);
+		return;
+	}
 	if (all) {
 		memcpy(all, s->program + s->pos, left);
 		memcpy(all + left, text, n);
@@ -66,7 +80,6 @@ void session_feed(struct init *in, struct task *shell, char *text)
 		s->len = left + n;
 		s->pos = 0;
 	} else {
-		free(s->program);
 		s->program = text;
 		s->len = n;
 		s->pos = 0;
@@ -142,7 +155,7 @@ int session_open(struct init *in, struct task *t, const struct agent_req *r, con
 		return -1;
 	}
 	task_watch(in, t, TASK_FD_OUT, EPOLLIN);
-	session_feed(in, t, text);
+	session_feed(in, t, text, 0);
 	return 0;
 }
 
@@ -293,9 +306,7 @@ void session_ended(struct init *in, struct task *t, int status)
 	fifo_name(name, t->exec.seq, 0, 's');
 	fifo_remove(name);
 	task_close(in, t, TASK_FD_OUT);
-	free(s->program);
-	s->program = NULL;
-	s->len = s->pos = 0;
+	program_drop(s);
 }
 
 /* ---- the record ---- */
@@ -327,7 +338,7 @@ void session_free(struct task *t)
 		return;
 	fifo_name(name, t->exec.seq, 0, 's');
 	fifo_remove(name);
-	free(t->session->program);
+	program_drop(t->session);
 	free(t->session);
 }
 
@@ -369,10 +380,8 @@ static struct task *command_new(struct init *in, const struct agent_req *r, stru
 	t->hold = -1;
 	t->timeout_ms = r->timeout_ms < TASK_TIMEOUT_MAX ? (int64_t)r->timeout_ms : 0;
 	t->serial = ++shell->session->serial;
-	t->text = task_hold(strlen(r->text) + 1) ? strdup(r->text) : NULL;
-	if (t->text)
+	if (command_prepare(t, r->text, err) == 0)
 		return t;
-	err_set(err, ERR_UNAVAILABLE, "commands: too many wait in this sandbox");
 	task_free(in, t);
 	return NULL;
 }

@@ -12,14 +12,14 @@ struct session {
 	struct task *running, *first, *last;
 	/* What of the program the shell's pipe has not taken. */
 	char *program;
-	size_t len, pos;
+	size_t len, pos, held;
 	/* The status as it comes in: "<serial> <code>\n". */
 	char line[32];
 	size_t line_len;
 };
 
-/* Takes text (heap) over: it is the shell's program from here on. */
-void session_feed(struct init *in, struct task *shell, char *text);
+/* Takes over text (heap), the shell's program from here on, and what is held for it. */
+void session_feed(struct init *in, struct task *shell, char *text, size_t held);
 /* The number that a command's processes carry. */
 uint64_t command_mark(const struct task *t);
 /* text in single quotes at out, which has room for 4 bytes each and 2; returns the end. */

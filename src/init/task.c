@@ -34,7 +34,9 @@ int task_over(const struct task *t, struct err *err)
 
 bool task_hold(size_t n)
 {
-	if (n > TASK_WAITING_MAX - held)
+	size_t ceiling = MAX(task_logs_ceiling() / TASK_HOLD_SHARE, (size_t)TASK_HOLD_MIN);
+
+	if (held > ceiling || n > ceiling - held)
 		return false;
 	held += n;
 	return true;

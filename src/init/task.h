@@ -21,7 +21,6 @@
 #define TASK_STEP_MAX	 65536	      /* bytes read of one stream before others get their turn */
 #define TASK_DRAIN_MAX	 (1u << 20)   /* more than a pipe or terminal can have held at the end */
 #define TASK_FRAME_MAX	 (32u << 10)  /* the socket takes it whole or not at all */
-#define TASK_WAITING_MAX (8u << 20)   /* bytes of input and of queued commands, all together */
 #define TASK_STATUS_MS	 1000	      /* for a session to go on after its command was killed */
 #define TASK_CLOSE_MS	 1000	      /* between TERM and KILL when a session is removed */
 #define TASK_POLL_MS	 20	      /* for the rest of a tree that is being killed */
@@ -29,6 +28,8 @@
 #define TASK_TIMEOUT_MAX (1ull << 50) /* ms; beyond is none */
 #define TASK_MEMORY_MS	 10000	      /* the memory limit is asked again */
 #define TASK_REPLY_MAX	 (12u << 10)  /* a record and what goes with it */
+#define TASK_HOLD_SHARE	 8	      /* of the logs: input and commands that wait */
+#define TASK_HOLD_MIN	 (2u << 20)   /* but no less than this */
 #define TASK_LOGS_SHARE	 8	      /* of the memory limit: logs have at most this part */
 
 /* Of a session: its program and its status. */
@@ -67,7 +68,8 @@ struct task {
 	/* of TASK_COMMAND */
 	struct task *shell;  /* its session; NULL once that is gone */
 	struct task *queued; /* the next in the queue */
-	char *text;	     /* until its turn */
+	char *program;	     /* until its turn */
+	size_t held;	     /* of the ceiling, for it */
 	int64_t timeout_ms;
 	uint32_t serial; /* names its FIFOs and its mark */
 	int hold;	 /* a reading end of its input, until the shell has one */
@@ -107,9 +109,11 @@ void task_drain(struct init *in, struct task *t); /* what was there when its pro
 void task_log(struct task *t, size_t stream, const uint8_t *p, size_t n);
 void task_input(struct init *in, struct task *t); /* move waiting writes */
 bool task_streams_open(const struct task *t);
+size_t task_logs_ceiling(void); /* bytes of all rings */
 
 /* ---- task_end.c: signals, kills, ends ---- */
 bool task_exited(struct init *in, pid_t pid, int status, const struct rusage *ru);
+void task_keep(struct task *t); /* for a day, once its streams have ended, too */
 void task_ended(struct init *in, struct task *t, uint8_t how, uint32_t code, uint8_t cause);
 /* These two may free the task at once. */
 void task_kill(struct init *in, struct task *t, int64_t grace_ms, uint8_t why);
@@ -144,7 +148,9 @@ bool session_speaks(const struct task *t); /* a process it left behind may still
 int command_begin(struct init *in, struct task *t, struct err *err);
 void command_finish(struct task *t); /* its FIFOs are of no more use */
 void command_forget(struct task *t);
-void command_text_drop(struct task *t);		    /* its text has gone to the shell, or nowhere */
+/* Its line for the shell, made when it is queued. */
+int command_prepare(struct task *t, const char *what, struct err *err);
+void command_program_drop(struct task *t);	    /* it will not run */
 void command_signal(const struct task *t, int sig); /* its processes, never the shell */
 void command_kill(struct task *t);   /* again and again; after TASK_STATUS_MS the shell as well */
 bool command_opened(struct task *t); /* has the shell opened its input? */

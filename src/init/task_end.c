@@ -20,6 +20,15 @@ static void task_settle(struct task *t)
 	task_due(t->poll_at);
 }
 
+/* A command is kept as long as its session. */
+void task_keep(struct task *t)
+{
+	if (t->state != TASK_ENDED || t->kind == TASK_COMMAND || task_streams_open(t))
+		return;
+	t->forget_at = clock_mono_ms() + TASK_KEEP_MS;
+	task_due(t->forget_at);
+}
+
 void task_ended(struct init *in, struct task *t, uint8_t how, uint32_t code, uint8_t cause)
 {
 	struct err err;
@@ -30,16 +39,13 @@ void task_ended(struct init *in, struct task *t, uint8_t how, uint32_t code, uin
 	t->cause = t->why ? t->why - 1 : cause;
 	t->ended_ms = clock_wall_ms();
 	t->timeout_at = 0;
-	command_text_drop(t);
+	command_program_drop(t);
 	for (int i = 0; i < 2; i++)
 		t->final[i] = t->ring[i].total;
 	task_over(t, &err);
 	task_writes_fail(in, t, &err);
 	task_close(in, t, TASK_FD_IN);
-	if (!task_streams_open(t)) {
-		t->forget_at = clock_mono_ms() + TASK_KEEP_MS;
-		task_due(t->forget_at);
-	}
+	task_keep(t);
 	task_ops_wake(in, t);
 	task_settle(t);
 }

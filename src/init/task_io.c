@@ -37,10 +37,8 @@ void task_close(struct init *in, struct task *t, enum task_fd which)
 	task_watch(in, t, which, 0);
 	close(t->fd[which]);
 	t->fd[which] = -1;
-	if (which != TASK_FD_IN && t->state == TASK_ENDED && !task_streams_open(t)) {
-		t->forget_at = clock_mono_ms() + TASK_KEEP_MS;
-		task_due(t->forget_at);
-	}
+	if (which != TASK_FD_IN)
+		task_keep(t);
 }
 
 /* Held pipes are nobody's log: their writer does not depend on us. */
@@ -65,7 +63,7 @@ static uint64_t memory_total(void)
 	return p ? strtoull(p + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
 }
 
-static size_t logs_ceiling(void)
+size_t task_logs_ceiling(void)
 {
 	static int64_t asked_ms;
 	static size_t ceiling = TASK_LOGS_MAX;
@@ -104,7 +102,7 @@ static struct task *logs_victim(void)
 
 static void logs_make_room(size_t need)
 {
-	size_t ceiling = logs_ceiling();
+	size_t ceiling = task_logs_ceiling();
 
 	while (rings_mem && rings_mem + need > ceiling) {
 		struct task *t = logs_victim();
