@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-#define READ_MIN 4096 /* asked for when the number that waits is not known */
+#define LOSE_STEP 4096
 
 void task_watch(struct init *in, struct task *t, enum task_fd which, uint32_t events)
 {
@@ -143,7 +143,7 @@ void task_log(struct task *t, size_t stream, const uint8_t *p, size_t n)
 /* Without memory the bytes still have to go, or their writer would stand still. */
 static ssize_t stream_lose(struct task *t, int fd, size_t stream)
 {
-	uint8_t sink[READ_MIN];
+	uint8_t sink[LOSE_STEP];
 	ssize_t n = read(fd, sink, sizeof(sink));
 
 	if (n > 0)
@@ -151,17 +151,28 @@ static ssize_t stream_lose(struct task *t, int fd, size_t stream)
 	return n;
 }
 
+/* Most likely nothing is there: asking must not take memory. */
+static ssize_t stream_probe(struct task *t, int fd, size_t stream)
+{
+	uint8_t few[512];
+	ssize_t n = read(fd, few, sizeof(few));
+
+	if (n > 0)
+		task_log(t, stream, few, (size_t)n);
+	return n;
+}
+
 static ssize_t stream_read(struct task *t, enum task_fd which)
 {
-	size_t stream = which == TASK_FD_ERR, want, room;
+	size_t stream = which == TASK_FD_ERR, room;
 	int fd = t->fd[which], waits = 0;
 	uint8_t *at;
 	ssize_t n;
 
+	/* Of a terminal the number is not all: some is on its way between the two ends. */
 	if (ioctl(fd, FIONREAD, &waits) < 0 || waits < 1)
-		waits = READ_MIN;
-	want = MIN((size_t)waits, (size_t)TASK_STEP_MAX);
-	at = log_room(t, stream, want, &room);
+		return stream_probe(t, fd, stream);
+	at = log_room(t, stream, MIN((size_t)waits, (size_t)TASK_STEP_MAX), &room);
 	if (!at)
 		return stream_lose(t, fd, stream);
 	n = read(fd, at, room);
