@@ -33,6 +33,7 @@ struct runner_started {
 	uint32_t pid;
 	char ip4[RUNNER_IP_LEN], ip6[RUNNER_IP_LEN];
 	uint32_t total_us; /* time spent in the runner */
+	bool serves;	   /* pid 1 told the runner that it takes calls; else ask it */
 };
 
 struct runner_stats {

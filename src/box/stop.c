@@ -34,8 +34,9 @@ static int kill_wait(struct box *b, int64_t deadline_ms, struct err *err)
 }
 
 /*
- * The death of pid 1 ends every process of its pid namespace before pid 1 can be reaped; the
- * cgroup is the backstop for one that would not be in it.
+ * The death of pid 1 ends every process of its pid namespace before pid 1 can be reaped, so its
+ * group is nearly always empty then; the kill of the group is the backstop for one that would not
+ * be in the namespace.
  */
 int box_kill(struct box_host *h, struct box *b, struct err *err)
 {
@@ -44,12 +45,14 @@ int box_kill(struct box_host *h, struct box *b, struct err *err)
 
 	if (b->pidfd < 0)
 		return 0;
-	cg_kill(&h->cg, b->cg);
 	sys_pidfd_send_signal(b->pidfd, SIGKILL);
 	if (kill_wait(b, deadline, err) < 0)
 		return -1;
 	if (b->child)
 		waitid((idtype_t)P_PIDFD, (id_t)b->pidfd, &info, WEXITED | WNOHANG);
+	if (!cg_populated(&h->cg, b->cg))
+		return 0;
+	cg_kill(&h->cg, b->cg);
 	return cg_wait_empty(&h->cg, b->cg, deadline, err);
 }
 

@@ -1,6 +1,10 @@
 /*
- * upper.c - see upper.h. A sweeper thread of low priority empties the trash directory; what is
- * listed for it in memory is all there, so nothing is lost over a crash.
+ * upper.c - see upper.h. Two threads stand behind it:
+ *
+ *   retired ─► releaser: ends the mount ─► untouched: ready again
+ *                                     └──► sweeper, of low priority: removes the tree
+ *
+ * What is listed for them in memory is all in the trash directory, so nothing is lost over a crash.
  */
 #include "box/upper.h"
 
@@ -11,32 +15,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "box/upper_mark.h"
 
 #define UPPER_POOL_MAX	 64
 #define UPPER_SWEEP_NICE 15
+#define UPPER_HELD_MAX	 64 /* mounts that wait for their end; one more is ended by its caller */
+#define UPPER_BATCH	 8
+#define UPPER_BATCH_MS	 4
 #define UPPER_LIST_MAX	 1000000
 #define IOPRIO_IDLE	 (3 << 13) /* IOPRIO_CLASS_IDLE */
 
-/* What an upper that nobody wrote to looks like, compared whole. */
-struct upper_mark {
-	mode_t mode;
-	uid_t uid;
-	gid_t gid;
-	nlink_t nlink;
-	off_t size;
-	int flags; /* of chattr */
-	ssize_t xattrs;
+/* A thread and what it has not taken up yet. */
+struct lane {
+	struct retired *first, **last;
+	unsigned n;
+	bool busy, runs;
+	pthread_cond_t work;
+	pthread_t thread;
 };
 
 struct upper_store {
@@ -44,33 +48,13 @@ struct upper_store {
 	struct upper_mark mark; /* mode 0: none to compare with; constant after the opening */
 	unsigned pool_max;
 	pthread_mutex_t lock; /* guards what follows */
-	pthread_cond_t work, idle;
+	pthread_cond_t idle;
 	unsigned ready[UPPER_POOL_MAX];
 	unsigned nready, next;
-	struct retired *first, **last; /* what the sweeper has not taken up yet */
-	bool leftovers;		       /* the trash may hold what is not in that list */
+	struct lane release, sweep;
+	bool leftovers; /* the trash may hold what is not listed */
 	bool stop;
-	bool sweeping;
-	pthread_t sweeper;
 };
-
-static int upper_mark_get(int fd, struct upper_mark *ret)
-{
-	struct stat st;
-
-	memset(ret, 0, sizeof(*ret)); /* it is compared with its padding */
-	if (fstat(fd, &st) < 0)
-		return -1;
-	ret->mode = st.st_mode;
-	ret->uid = st.st_uid;
-	ret->gid = st.st_gid;
-	ret->nlink = st.st_nlink;
-	ret->size = st.st_size;
-	ret->xattrs = flistxattr(fd, NULL, 0);
-	if (ioctl(fd, FS_IOC_GETFLAGS, &ret->flags) < 0)
-		ret->flags = -1;
-	return 0;
-}
 
 static int upper_make(struct upper_store *s, const char *name, struct err *err)
 {
@@ -110,7 +94,7 @@ static bool pool_add(struct upper_store *s, unsigned n)
 
 bool upper_refill(struct upper_store *s, bool brim)
 {
-	unsigned max = brim ? s->pool_max : s->pool_max - s->pool_max / 4, n;
+	unsigned max = brim ? s->pool_max : s->pool_max - s->pool_max / 2, n;
 	bool full;
 
 	while ((n = pool_number(s, max)) != 0) {
@@ -169,18 +153,41 @@ struct retired {
 	char name[ID_LEN + 16];
 };
 
-static void retired_add(struct upper_store *s, struct retired *r)
+static void lane_add(struct upper_store *s, struct lane *l, struct retired *r)
 {
 	pthread_mutex_lock(&s->lock);
 	if (r) {
 		r->next = NULL;
-		*s->last = r;
-		s->last = &r->next;
+		*l->last = r;
+		l->last = &r->next;
+		l->n++;
 	} else {
 		s->leftovers = true;
+		l = &s->sweep;
 	}
-	pthread_cond_signal(&s->work);
+	pthread_cond_signal(&l->work);
 	pthread_mutex_unlock(&s->lock);
+}
+
+/* Called with lock held. */
+static struct retired *lane_take(struct lane *l)
+{
+	struct retired *r = l->first;
+
+	l->first = NULL;
+	l->last = &l->first;
+	l->n = 0;
+	return r;
+}
+
+static bool lane_full(struct upper_store *s)
+{
+	bool full;
+
+	pthread_mutex_lock(&s->lock);
+	full = s->release.n >= UPPER_HELD_MAX;
+	pthread_mutex_unlock(&s->lock);
+	return full;
 }
 
 int upper_retire(struct upper_store *s, const char *id, int root, struct err *err)
@@ -198,9 +205,12 @@ int upper_retire(struct upper_store *s, const char *id, int root, struct err *er
 	}
 	if (r) {
 		memcpy(r->name, name, sizeof(name));
-		r->root = TAKE_FD(own);
+		r->root = lane_full(s) ? -1 : TAKE_FD(own);
 	}
-	retired_add(s, r);
+	/* Before it is listed: an upper is looked at when no mount of it is left. */
+	scope_close(&own);
+	own = -1;
+	lane_add(s, &s->release, r);
 	return 0;
 }
 
@@ -231,43 +241,6 @@ int upper_list(struct upper_store *s, char (**ret)[ID_LEN], size_t *ret_n, struc
 	return 0;
 }
 
-/* ---- uppers that come back ---- */
-
-static bool dir_is_empty(int fd)
-{
-	auto_closedir DIR *dir = fdopendir(dup(fd));
-	struct dirent *ent;
-	int n = 0;
-
-	while (dir && (ent = readdir(dir)))
-		n++;
-	return dir && n == 2;
-}
-
-/*
- * As on the day it was made: nobody's mark on the directory itself either, which is the root of
- * the next box. What its mtime could tell is wiped.
- */
-static bool upper_is_new(const struct upper_store *s, int box)
-{
-	auto_close int fd = openat(box, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	struct upper_mark m;
-
-	return fd >= 0 && upper_mark_get(fd, &m) == 0 && memcmp(&m, &s->mark, sizeof(m)) == 0 &&
-	       dir_is_empty(fd) && futimens(fd, NULL) == 0;
-}
-
-/* Only the kernel writes here; what it leaves after an orderly end are empty directories. */
-static bool work_tidy(int box)
-{
-	static const char *const left[] = {"work/work", "work/incompat/volatile", "work/incompat"};
-
-	for (size_t i = 0; i < ARRAY_LEN(left); i++)
-		if (unlinkat(box, left[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
-			return false;
-	return true;
-}
-
 /* True when the trash's entry is a ready upper now. */
 static bool upper_again(struct upper_store *s, const char *entry)
 {
@@ -279,7 +252,7 @@ static bool upper_again(struct upper_store *s, const char *entry)
 		auto_close int box =
 			openat(s->trash, entry, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-		if (n == 0 || box < 0 || !s->mark.mode || !upper_is_new(s, box) || !work_tidy(box))
+		if (n == 0 || box < 0 || !s->mark.mode || !upper_is_new(box, &s->mark))
 			return false;
 	}
 	if (renameat(s->trash, entry, s->boxes, name) < 0)
@@ -298,10 +271,22 @@ static void trash_remove(struct upper_store *s, const char *name)
 }
 
 /*
- * All of the list. Letting go of a root file system syncs the whole disk below it; of the second
- * one and those after it there is next to nothing left to sync.
+ * Letting go of a root file system syncs the whole disk below it; of the second one and those after
+ * it there is next to nothing left to sync. So a few are gathered, while more come.
  */
-static void trash_list(struct upper_store *s, struct retired *r)
+static void release_gather(struct upper_store *s)
+{
+	const struct timespec nap = {.tv_nsec = UPPER_BATCH_MS * 1000000L};
+
+	for (unsigned n = 0; !s->stop && s->release.n > n && s->release.n < UPPER_BATCH;) {
+		n = s->release.n;
+		pthread_mutex_unlock(&s->lock);
+		nanosleep(&nap, NULL);
+		pthread_mutex_lock(&s->lock);
+	}
+}
+
+static void release_list(struct upper_store *s, struct retired *r)
 {
 	struct retired *next;
 
@@ -309,8 +294,21 @@ static void trash_list(struct upper_store *s, struct retired *r)
 		next = r->next;
 		if (r->root >= 0)
 			close(r->root);
-		if (!upper_again(s, r->name))
-			trash_remove(s, r->name);
+		r->root = -1;
+		if (upper_again(s, r->name))
+			free(r);
+		else
+			lane_add(s, &s->sweep, r);
+	}
+}
+
+static void sweep_list(struct upper_store *s, struct retired *r)
+{
+	struct retired *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		trash_remove(s, r->name);
 		free(r);
 	}
 }
@@ -330,41 +328,63 @@ static void trash_scan(struct upper_store *s)
 			trash_remove(s, ent->d_name);
 }
 
-static struct retired *retired_take(struct upper_store *s)
+static void *releaser_main(void *arg)
 {
-	struct retired *r = s->first;
+	struct upper_store *s = arg;
+	struct lane *l = &s->release;
 
-	s->first = NULL;
-	s->last = &s->first;
-	return r;
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		struct retired *r;
+
+		l->busy = true;
+		release_gather(s);
+		r = lane_take(l);
+		pthread_mutex_unlock(&s->lock);
+		release_list(s, r);
+		pthread_mutex_lock(&s->lock);
+		l->busy = false;
+		pthread_cond_broadcast(&s->idle);
+		while (!s->stop && !l->first)
+			pthread_cond_wait(&l->work, &s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
 }
 
 static void *sweeper_main(void *arg)
 {
 	struct upper_store *s = arg;
+	struct lane *l = &s->sweep;
 
 	/* Threads have their own nice value and I/O class on Linux. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), UPPER_SWEEP_NICE);
 	syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
-		struct retired *r = retired_take(s);
+		struct retired *r = lane_take(l);
 		bool scan = s->leftovers;
 
 		s->leftovers = false;
-		s->sweeping = true;
+		l->busy = true;
 		pthread_mutex_unlock(&s->lock);
-		trash_list(s, r);
+		sweep_list(s, r);
 		if (scan)
 			trash_scan(s);
 		pthread_mutex_lock(&s->lock);
-		s->sweeping = false;
+		l->busy = false;
 		pthread_cond_broadcast(&s->idle);
-		while (!s->stop && !s->first && !s->leftovers)
-			pthread_cond_wait(&s->work, &s->lock);
+		while (!s->stop && !l->first && !s->leftovers)
+			pthread_cond_wait(&l->work, &s->lock);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
+}
+
+static bool store_busy(const struct upper_store *s)
+{
+	return s->release.first || s->release.busy || s->sweep.first || s->sweep.busy ||
+	       s->leftovers;
 }
 
 int upper_settle(struct upper_store *s, int64_t deadline_ms, struct err *err)
@@ -372,7 +392,7 @@ int upper_settle(struct upper_store *s, int64_t deadline_ms, struct err *err)
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
-	while (rc == 0 && (s->first || s->leftovers || s->sweeping)) {
+	while (rc == 0 && store_busy(s)) {
 		int64_t at = clock_wall_ms() + clock_left_ms(deadline_ms);
 		struct timespec ts = {.tv_sec = at / 1000, .tv_nsec = (at % 1000) * 1000000};
 
@@ -421,6 +441,19 @@ static void mark_learn(struct upper_store *s)
 	pool_add(s, n);
 }
 
+static void lane_init(struct lane *l)
+{
+	l->last = &l->first;
+	pthread_cond_init(&l->work, NULL);
+}
+
+static int lane_start(struct upper_store *s, struct lane *l, void *(*fn)(void *arg),
+		      struct err *err)
+{
+	l->runs = pthread_create(&l->thread, NULL, fn, s) == 0;
+	return l->runs ? 0 : err_set(err, ERR_NOMEM, "start a thread of the upper store");
+}
+
 struct upper_store *upper_store_open(int data_dir, unsigned pool, struct err *err)
 {
 	struct upper_store *s = calloc(1, sizeof(*s));
@@ -430,27 +463,25 @@ struct upper_store *upper_store_open(int data_dir, unsigned pool, struct err *er
 		return NULL;
 	}
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->work, NULL);
 	pthread_cond_init(&s->idle, NULL);
+	lane_init(&s->release);
+	lane_init(&s->sweep);
 	s->pool_max = MIN(pool, UPPER_POOL_MAX);
 	s->next = 1;
-	s->last = &s->first;
 	s->leftovers = true;
 	s->trash = -1;
 	s->boxes = store_dir(data_dir, "boxes", err);
 	if (s->boxes >= 0)
 		s->trash = store_dir(data_dir, "trash", err);
 	if (s->boxes < 0 || s->trash < 0) {
-		s->stop = true;
 		upper_store_close(s);
 		return NULL;
 	}
 	pool_collect(s);
 	mark_learn(s);
-	if (pthread_create(&s->sweeper, NULL, sweeper_main, s) != 0) {
-		s->stop = true;
+	if (lane_start(s, &s->release, releaser_main, err) < 0 ||
+	    lane_start(s, &s->sweep, sweeper_main, err) < 0) {
 		upper_store_close(s);
-		err_set(err, ERR_NOMEM, "start the sweeper thread");
 		return NULL;
 	}
 	return s;
@@ -474,9 +505,9 @@ static void pool_remove(struct upper_store *s)
 }
 
 /* The entries stay for the next store. */
-static void retired_drop(struct upper_store *s)
+static void lane_done(struct lane *l)
 {
-	struct retired *r = retired_take(s), *next;
+	struct retired *r = lane_take(l), *next;
 
 	for (; r; r = next) {
 		next = r->next;
@@ -484,27 +515,30 @@ static void retired_drop(struct upper_store *s)
 			close(r->root);
 		free(r);
 	}
+	pthread_cond_destroy(&l->work);
 }
 
 void upper_store_close(struct upper_store *s)
 {
 	if (!s)
 		return;
-	if (!s->stop) {
-		pthread_mutex_lock(&s->lock);
-		s->stop = true;
-		pthread_cond_signal(&s->work);
-		pthread_mutex_unlock(&s->lock);
-		pthread_join(s->sweeper, NULL);
-	}
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->release.work);
+	pthread_cond_signal(&s->sweep.work);
+	pthread_mutex_unlock(&s->lock);
+	if (s->release.runs)
+		pthread_join(s->release.thread, NULL);
+	if (s->sweep.runs)
+		pthread_join(s->sweep.thread, NULL);
 	pool_remove(s);
-	retired_drop(s);
+	lane_done(&s->release);
+	lane_done(&s->sweep);
 	if (s->boxes >= 0)
 		close(s->boxes);
 	if (s->trash >= 0)
 		close(s->trash);
 	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->work);
 	pthread_cond_destroy(&s->idle);
 	free(s);
 }

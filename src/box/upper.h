@@ -35,7 +35,7 @@ int upper_retire(struct upper_store *s, const char *id, int root, struct err *er
 /* All ids with an upper; *ret is one malloc, NULL when there are none. */
 int upper_list(struct upper_store *s, char (**ret)[ID_LEN], size_t *ret_n, struct err *err);
 /*
- * Make ready uppers until the pool is full, or, unless brim is set, three quarters full: the rest
+ * Make ready uppers until the pool is full, or, unless brim is set, half full: the rest
  * is left to those that come back empty. Returns whether it is full. For a background thread.
  */
 bool upper_refill(struct upper_store *s, bool brim);

@@ -178,8 +178,8 @@ int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
 		return err_wrap(err, "start");
 	started = clock_mono_us();
 	crash_at("start.after_box");
-	if (c->run->ops->agent_path(c->run, row->s.id, path, err) < 0 ||
-	    agent_hello(path, deadline, err) < 0) {
+	if (!ret->serves && (c->run->ops->agent_path(c->run, row->s.id, path, err) < 0 ||
+			     agent_hello(path, deadline, err) < 0)) {
 		/* Only a kill: the upper of a sandbox that ran before must stay. */
 		c->run->ops->kill(c->run, row->s.id, NULL);
 		return err_wrap(err, "agent");

@@ -98,31 +98,59 @@ void delete_queue(struct core *c, const char *id, int64_t delay_ms)
 	slot_put(c, slot);
 }
 
+/* From the state the row was read in: 1 marked, 0 it has another state by now, -1. */
+static int mark_row(struct core *c, const struct sandbox_row *row, int64_t now_ms, struct err *err)
+{
+	struct store_edge e = {.id = row->s.id,
+			       .from = row->s.state,
+			       .to = SB_DESTROYING,
+			       .desired = SB_DESTROYED,
+			       .reason = row->s.error_reason,
+			       .now_ms = now_ms};
+	int got = state_move(c, &e, err);
+
+	if (got <= 0)
+		return got;
+	crash_at("delete.after_mark");
+	delete_queue(c, row->s.id, 0);
+	return 1;
+}
+
 int delete_mark(struct core *c, const char *id, struct err *err)
 {
 	/* The state may change under us; each change is one of few, so tries are bounded. */
 	for (int i = 0; i < MARK_TRIES; i++) {
 		auto_row struct sandbox_row row = {0};
-		struct store_edge e = {.id = id, .to = SB_DESTROYING, .desired = SB_DESTROYED};
 		int got = store_sandbox_get(c->st, NULL, id, &row, err);
 
 		if (got <= 0)
 			return got; /* not there any more: as good as deleted */
 		if (row.s.state == SB_DESTROYING)
 			return 0;
-		e.from = row.s.state;
-		e.reason = row.s.error_reason;
-		got = state_move(c, &e, err);
-		if (got < 0)
-			return -1;
-		if (got == 0)
-			continue;
-		crash_at("delete.after_mark");
-		delete_queue(c, id, 0);
-		return 0;
+		got = mark_row(c, &row, clock_wall_ms(), err);
+		if (got != 0)
+			return got < 0 ? -1 : 0;
 	}
 	return err_set(err, ERR_CONFLICT, "sandbox %s changes its state too quickly; try again",
 		       id);
+}
+
+/* The row as the mark left it (store_sandbox.c, edge_out); it may be gone already. */
+static void marked_reply(struct core *c, struct sandbox_row *row, int64_t now_ms,
+			 struct sandbox *ret)
+{
+	char name[sizeof(row->s.name)];
+
+	snprintf(name, sizeof(name), "DESTROYED_%.*s_%lld", (int)sizeof(name) - 32, row->s.name,
+		 (long long)now_ms);
+	*ret = row->s;
+	row->s = (struct sandbox){0};
+	memcpy(ret->name, name, sizeof(name));
+	ret->state = SB_DESTROYING;
+	ret->desired = SB_DESTROYED;
+	ret->recoverable = false;
+	ret->updated_ms = now_ms;
+	ret->last_activity_ms = slot_active(c, ret->id, ret->last_activity_ms);
 }
 
 int sandbox_delete(struct core *c, const struct caller *who, const char *id_or_name,
@@ -130,9 +158,19 @@ int sandbox_delete(struct core *c, const struct caller *who, const char *id_or_n
 {
 	auto_row struct sandbox_row row = {0};
 	struct err none = {0};
+	int64_t now = clock_wall_ms();
+	int marked = 0;
 
-	if (row_need(c, who, id_or_name, &row, err) < 0 || delete_mark(c, row.s.id, err) < 0)
+	if (row_need(c, who, id_or_name, &row, err) < 0)
 		return -1;
+	if (row.s.state != SB_DESTROYING)
+		marked = mark_row(c, &row, now, err);
+	if (marked < 0 || (marked == 0 && delete_mark(c, row.s.id, err) < 0))
+		return -1;
+	if (marked > 0) {
+		marked_reply(c, &row, now, ret);
+		return 0;
+	}
 	if (sandbox_get(c, who, row.s.id, ret, &none) == 0)
 		return 0;
 	*ret = row.s;

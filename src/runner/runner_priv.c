@@ -213,7 +213,11 @@ static int priv_start(struct runner *base, const struct runner_start *s, struct 
 {
 	struct priv_call c = {0};
 
-	return call_run(priv_of(base), C_START, &c, s, -1, ret, err);
+	if (call_run(priv_of(base), C_START, &c, s, -1, ret, err) < 0)
+		return -1;
+	/* A start ends with pid 1's word on its status pipe, and its file is of our version. */
+	ret->serves = true;
+	return 0;
 }
 
 static int priv_kill(struct runner *base, const char *id, struct err *err)

@@ -216,9 +216,11 @@ def link_count(netns):
 
 
 def settled_quickly(d, before):
-    """Teardown finished and pools full again, by what costs a millisecond to look at."""
-    return (trash(d.data_dir) == before["trash"] and uppers(d.data_dir) == before["uppers"]
-            and run_boxes(d.run_dir) == before["run directories"]
+    """Teardown finished and pools full again, by what costs a millisecond to look at. Parked
+    sandboxes are others than before, so uppers and run directories are counted."""
+    return (trash(d.data_dir) == before["trash"]
+            and len(uppers(d.data_dir)) == len(before["uppers"])
+            and len(run_boxes(d.run_dir)) == len(before["run directories"])
             and groups(d.instance) == before["groups"]
             and link_count(f"{d.run_dir}/router.ns") >= before["router links"])
 
