@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "core/proc.h"
 
+#define PTY_LAZY_MAX  64
 #define PTY_LINGER_MS 15000 /* readers may take the last output so long */
 #define PTY_TERM      "xterm-256color"
 
@@ -90,6 +91,28 @@ static int pty_check(const struct pty_spec *s, struct err *err)
 	return s->env ? valid_env("envs", s->env, err) : 0;
 }
 
+/* Those that wait for a client have no task that the agent would bound. */
+static int lazy_room(struct process_at *at, struct err *err)
+{
+	struct process_row *row = NULL;
+	size_t n = 0, waiting = 0;
+
+	if (store_process_list(at->core->st, at->row.s.id, PROCESS_PTY, at->row.starts, &row, &n,
+			       err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		waiting += !row[i].task[0];
+		process_row_done(&row[i]);
+	}
+	free(row);
+	if (waiting < PTY_LAZY_MAX)
+		return 0;
+	return err_set(err, ERR_LIMIT,
+		       "limit of %d terminals that wait for their first client reached; use or "
+		       "delete some",
+		       PTY_LAZY_MAX);
+}
+
 int pty_create(struct core *c, const struct caller *who, const char *sandbox,
 	       const struct pty_spec *s, struct err *err)
 {
@@ -111,7 +134,7 @@ int pty_create(struct core *c, const struct caller *who, const char *sandbox,
 	was = old.id[0] ? old.task : NULL;
 	if (s->lazy) {
 		p.task[0] = '\0';
-		return process_put(c, &p, was, err);
+		return lazy_room(&at, err) < 0 ? -1 : process_put(c, &p, was, err);
 	}
 	rc = pty_start(&at, &p, was, &t, err);
 	if (rc == 0 && old.task[0] && old.start == at.row.starts)

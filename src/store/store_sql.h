@@ -324,7 +324,9 @@
 		  "process WHERE sandbox_id = ?1 AND kind = ?2 AND start = ?3 ORDER BY id"))       \
 	X(ST_PROCESS_DROP, 0,                                                                      \
 	  "DELETE FROM process WHERE sandbox_id = ?1 AND kind = ?2 AND id = ?3 AND task = ?4")     \
-	X(ST_PROCESS_AGE, 1, "DELETE FROM process WHERE created_ms < ?1")                          \
+	X(ST_PROCESS_AGE, 1,                                                                       \
+	  "DELETE FROM process WHERE created_ms < ?1 AND (kind = 1 OR start <> (SELECT starts"     \
+	  " FROM sandbox WHERE sandbox.id = sandbox_id))")                                         \
 	X(ST_EXEC_KEY_GET, 0,                                                                      \
 	  "SELECT digest, exec_id, created_ms, started FROM exec_key"                              \
 	  " WHERE sandbox_id = ?1 AND key = ?2")                                                   \

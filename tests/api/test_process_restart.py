@@ -244,6 +244,9 @@ def test_stop_under_waiting_clients_tells_them(d, box):
     replies = {}
     t = Terminal(d, f"/toolbox/{box}/process/pty/create-connect?id=t")
     ident = detach(d, box, "sleep 1000")["id"]
+    log = s.follow(s.start("echo x"))
+    log2 = Session(d, box)
+    log2 = log2.follow(log2.start("echo y; sleep 1000"))
     calls = {
         "sync": lambda: d.request("POST", f"{s.url}/exec", {"command": "sleep 1000"}),
         "wait": lambda: d.request("GET", at(box, ident, "/wait?timeoutMs=60000")),
@@ -262,6 +265,10 @@ def test_stop_under_waiting_clients_tells_them(d, box):
     assert len(replies) == 3
     code, told = t.end()
     assert code == 1011 and told["exitCode"] == 137 and "stopped" in told["exitReason"]
+    assert drain(log)[1] == 1000
+    # What was cut off must not look like an end.
+    data, code, why = drain(log2)
+    assert demux(data)[0] == b"y\n" and code == 1011 and "stopped" in why
 
 
 def test_deleted_sandbox_takes_its_processes_and_their_ids(d, box):

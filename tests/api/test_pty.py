@@ -137,6 +137,15 @@ def test_lazy_one_that_nobody_used_is_deleted(api, box):
     refused(api, 404, "GET", f"{base(box)}/unused")
 
 
+def test_waiting_lazy_ones_are_bounded(api, make):
+    box = make()["id"]
+    for i in range(64):
+        api.post(base(box), {"id": f"lazy{i}", "lazyStart": True})
+    refused(api, 400, "POST", base(box), {"id": "more", "lazyStart": True}, says="limit of 64")
+    api.delete(f"{base(box)}/lazy0")
+    api.post(base(box), {"id": "more", "lazyStart": True})
+
+
 def test_one_of_two_first_clients_starts_a_lazy_one(api, box):
     api.post(base(box), {"id": "both", "lazyStart": True})
     got = []

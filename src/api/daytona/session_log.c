@@ -311,7 +311,7 @@ static void ws_main(struct http_ws *ws, void *arg)
 	else if (rc < 0 && err.code == ERR_TIMEOUT)
 		http_ws_close(ws, 1008, "too slow");
 	else if (rc < 0)
-		http_ws_close(ws, err.code == ERR_GONE ? 1000 : 1011, err.msg);
+		http_ws_close(ws, 1011, err.msg);
 	process_log_close(s->f.log);
 	free(s);
 }
