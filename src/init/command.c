@@ -135,10 +135,11 @@ static size_t quoted_size(const char *text)
 /*
  * command ulimit -x MARK 2>/dev/null||command ulimit -w MARK 2>/dev/null||:
  * command eval ' ' 'TEXT' <IN >|OUT 2>|ERR
- * command echo SERIAL "$?" >|STATUS
+ * command echo SERIAL "$?" >|STATUS||command kill -9 $$
  *
  * >| since the session may have set noclobber. The limit is -x for bash and today's busybox, -w for
- * dash and those of yesterday. The blank keeps a text that begins with - from being an option.
+ * dash and those of yesterday. A shell that cannot tell its status would leave its callers waiting.
+ * The blank keeps a text that begins with - from being an option.
  */
 static char *program_make(const struct task *t, const char *what)
 {
@@ -161,7 +162,7 @@ static char *program_make(const struct task *t, const char *what)
 		at = put_fifo(at, t, " 2>|", 'e');
 	at = put_number(put(at, "\ncommand echo "), t->serial);
 	at = put_fifo(put(at, " \"$?\""), t, " >|", 's');
-	put(at, "\n");
+	put(at, "||command kill -9 $$\n");
 	return text;
 }
 

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,6 +187,33 @@ static void queue_take(struct session *s, struct task *t)
 	t->queued = NULL;
 }
 
+/* Root inside may have removed the FIFO: those who come later get a new one. */
+static void status_mend(struct init *in, struct task *shell)
+{
+	char name[FIFO_NAME];
+	struct stat st;
+	int fd;
+
+	if (fstat(shell->fd[TASK_FD_OUT], &st) < 0 || st.st_nlink)
+		return;
+	fifo_name(name, shell->exec.seq, 0, 's');
+	fd = fifo_make(name, shell->uid, shell->gid, O_RDWR, NULL);
+	if (fd < 0)
+		return;
+	task_close(in, shell, TASK_FD_OUT);
+	shell->fd[TASK_FD_OUT] = fd;
+	task_watch(in, shell, TASK_FD_OUT, EPOLLIN);
+}
+
+static int command_turn(struct init *in, struct task *t, struct err *err)
+{
+	status_mend(in, t->shell);
+	if (command_begin(in, t, err) < 0)
+		return -1;
+	t->shell->session->running = t;
+	return 0;
+}
+
 static void session_next(struct init *in, struct task *shell)
 {
 	struct session *s = shell->session;
@@ -195,10 +223,8 @@ static void session_next(struct init *in, struct task *shell)
 		struct task *t = s->first;
 
 		queue_take(s, t);
-		if (command_begin(in, t, &err) < 0)
+		if (command_turn(in, t, &err) < 0)
 			task_ended(in, t, AGENT_EXIT_CODE, 255, TASK_LOST);
-		else
-			s->running = t;
 	}
 }
 
@@ -397,11 +423,10 @@ static struct task *command_put(struct init *in, const struct agent_req *r, stru
 			queue_put(s, t);
 		return t;
 	}
-	if (command_begin(in, t, err) < 0) {
+	if (command_turn(in, t, err) < 0) {
 		task_free(in, t);
 		return NULL;
 	}
-	s->running = t;
 	return t;
 }
 

@@ -107,11 +107,13 @@ static void a_terminal_is_typed_into_by_one_after_another(void **state)
 	auto_tasklog struct taskbox_log l;
 
 	(void)state;
-	taskbox_start(&box, "i", TASK_PTY, 0, "exec sh -i");
+	/* A shell with a line editor drops what is typed before its prompt. */
+	taskbox_start(&box, "i", TASK_PTY, 0, "PS1='P>' exec sh -i");
+	taskbox_expect(&box, "i", "P>");
 	taskbox_write(&box, "i", "X=one; tty; stty size\n", false);
-	taskbox_expect(&box, "i", "24 80\r\n");
+	taskbox_expect(&box, "i", "24 80\r\nP>");
 	taskbox_write(&box, "i", "echo $X-two\n", false);
-	taskbox_expect(&box, "i", "one-two\r\n");
+	taskbox_expect(&box, "i", "one-two\r\nP>");
 	taskbox_write(&box, "i", "", true);
 	taskbox_follow(&box, "i", 0, 0, &l);
 	assert_int_equal(l.end.state, TASK_ENDED);
