@@ -143,7 +143,7 @@ async def asynchronous_client():
         equal("async: run", (got.stdout, got.error), ("42\n", None))
         out, failed = [], []
 
-        async def on_out(m):
+        def on_out(m):
             out.append(m.output)
         await ci.run_code("print(v); 1/0", on_stdout=on_out, on_error=failed.append)
         equal("async: callbacks", ("".join(out), [e.name for e in failed]), ("42\n", ["ZeroDivisionError"]))

@@ -62,7 +62,9 @@ def _boxes(ax):
 
 
 def _scatter(ax):
-    sets = [c for c in ax.collections if type(c).__name__ == 'PathCollection']
+    # Contours are of the same class, but have no places of their own.
+    sets = [c for c in ax.collections if type(c).__name__ == 'PathCollection'
+            and c.get_offset_transform().contains_branch(ax.transData)]
     return [{'label': _label(c), 'points': _points(*zip(*c.get_offsets().tolist()))}
             for c in sets if len(c.get_offsets())]
 
