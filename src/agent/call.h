@@ -12,9 +12,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "caisson/agent.h"
 #include "wire/agent_msg.h"
-
-struct agent_info;
 
 struct agent_reply {
 	uint16_t type;
@@ -42,6 +41,10 @@ struct agent_strv agent_strv_of(const char *const *v); /* NULL-terminated, or NU
 
 /* Strings of *ret point into the reply. */
 void agent_info_get(struct wire_in *in, struct agent_info *ret);
+
+/* The rest of a FIND that was sent on sock; max as sent. For agent_find, and to be fuzzed. */
+int agent_find_replies(int sock, uint32_t max, int client, agent_match_fn fn, void *arg,
+		       bool *ret_more, struct err *err);
 
 /* Kind checks; on success the descriptor is non-blocking. mode: O_RDONLY, O_WRONLY, O_RDWR. */
 int agent_fd_pipe(int fd, int mode, struct err *err);

@@ -85,23 +85,38 @@ static int finding_step(struct finding *f, int sock, int client, int64_t end_ms,
 	return 1;
 }
 
-static int finding_run(struct finding *f, const char *path, const struct agent_req *req, int client,
-		       bool *ret_more, struct err *err)
+static int finding_read(struct finding *f, int sock, int client, bool *ret_more, struct err *err)
 {
-	int64_t now = clock_mono_ms(), begin_ms = now + AGENT_CALL_MS;
-	auto_close int sock = agent_call_open(path, begin_ms, err);
+	int64_t end_ms = clock_mono_ms() + FIND_TOTAL_MS;
 	bool more = false;
 	int rc;
 
-	if (sock < 0 || agent_call_send(sock, req, begin_ms, err) < 0)
-		return -1;
-	while ((rc = finding_step(f, sock, client, now + FIND_TOTAL_MS, &more, err)) == 0)
+	while ((rc = finding_step(f, sock, client, end_ms, &more, err)) == 0)
 		continue;
 	if (rc < 0)
 		return -1;
 	if (ret_more)
 		*ret_more = more;
 	return 0;
+}
+
+static int finding_begin(const char *path, const struct agent_req *req, struct err *err)
+{
+	int64_t deadline_ms = clock_mono_ms() + AGENT_CALL_MS;
+	auto_close int sock = agent_call_open(path, deadline_ms, err);
+
+	if (sock < 0 || agent_call_send(sock, req, deadline_ms, err) < 0)
+		return -1;
+	return TAKE_FD(sock);
+}
+
+int agent_find_replies(int sock, uint32_t max, int client, agent_match_fn fn, void *arg,
+		       bool *ret_more, struct err *err)
+{
+	struct finding f = {
+		.frame = AGENT_MATCHES, .item = match_item, .match = fn, .arg = arg, .max = max};
+
+	return finding_read(&f, sock, client, ret_more, err);
 }
 
 int agent_find(const char *path, const char *user, const char *file, const char *pattern,
@@ -113,13 +128,11 @@ int agent_find(const char *path, const char *user, const char *file, const char 
 				.path = file,
 				.pattern = pattern,
 				.max = MIN(max, (uint32_t)AGENT_FIND_MAX)};
-	struct finding f = {.frame = AGENT_MATCHES,
-			    .item = match_item,
-			    .match = fn,
-			    .arg = arg,
-			    .max = req.max};
+	auto_close int sock = finding_begin(path, &req, err);
 
-	return finding_run(&f, path, &req, client, ret_more, err);
+	if (sock < 0)
+		return -1;
+	return agent_find_replies(sock, req.max, client, fn, arg, ret_more, err);
 }
 
 int agent_search(const char *path, const char *user, const char *dir, const char *pattern,
@@ -133,6 +146,7 @@ int agent_search(const char *path, const char *user, const char *dir, const char
 				.max = MIN(max, (uint32_t)AGENT_LIST_MAX)};
 	struct finding f = {
 		.frame = AGENT_NAMES, .item = name_item, .name = fn, .arg = arg, .max = req.max};
+	auto_close int sock = finding_begin(path, &req, err);
 
-	return finding_run(&f, path, &req, client, ret_more, err);
+	return sock < 0 ? -1 : finding_read(&f, sock, client, ret_more, err);
 }

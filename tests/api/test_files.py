@@ -84,7 +84,7 @@ def test_uploaded_files_belong_to_the_user(api, box):
 
 def test_b3_uploaded_file_is_there_at_once(api, box):
     conn = api.connect()
-    for i in range(100):
+    for i in range(1000):
         api.post(box_url(box, "/files/upload-v2", path=f"/tmp/now{i}"), b"x", conn=conn)
         status, got = api.request("POST", f"/toolbox/{box}/process/execute",
                                   {"command": f"test -f /tmp/now{i}"}, conn=conn)

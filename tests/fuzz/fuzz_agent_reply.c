@@ -38,8 +38,16 @@ static int event_look(void *arg, const struct agent_event *e, struct err *err)
 	return 0;
 }
 
-/* The same bytes as the events of a watch. */
-static void events_read(const uint8_t *data, size_t size)
+static int match_look(void *arg, const struct agent_match *m, struct err *err)
+{
+	(void)err;
+	if (strlen(m->path) + strlen(m->text) > *(size_t *)arg)
+		abort();
+	return 0;
+}
+
+/* The same bytes as the events of a watch, or the lines of a find. */
+static void listings_read(const uint8_t *data, size_t size, bool find)
 {
 	bool over = false;
 	int sp[2];
@@ -49,8 +57,11 @@ static void events_read(const uint8_t *data, size_t size)
 	if (size && send(sp[0], data, size, 0) != (ssize_t)size)
 		abort();
 	close(sp[0]);
-	while (!over && agent_watch_next(sp[1], -1, clock_mono_ms() + 1000, event_look, &size,
-					 &over, NULL) > 0)
+	if (find)
+		agent_find_replies(sp[1], 1000, -1, match_look, &size, &over, NULL);
+	while (!find && !over &&
+	       agent_watch_next(sp[1], -1, clock_mono_ms() + 1000, event_look, &size, &over, NULL) >
+		       0)
 		continue;
 	close(sp[1]);
 }
@@ -73,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p.conn = sp[1];
 	if (size && data[0] & 1)
 		agent_proc_exit(&p, &e, &err);
-	events_read(data, size);
+	listings_read(data, size, false);
+	listings_read(data, size, true);
 	while (agent_call_recv(sp[1], &r, clock_mono_ms() + 1000, &err) == 0) {
 		infos_read(&r);
 		agent_reply_done(&r);
