@@ -14,7 +14,7 @@
 #include "box/host.h"
 
 #define JANITOR_RETRY_MS 20
-#define JANITOR_REST_MS	 100 /* without a claim for so long, pools are filled to the brim */
+#define JANITOR_REST_MS	 10 /* without a claim for so long, pools are filled to the brim */
 
 void host_cg_close(struct host_cg *cg)
 {

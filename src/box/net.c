@@ -282,13 +282,12 @@ static bool node_listed(const struct net_node *p, uint32_t slot)
 static bool slot_in_making(const struct net *n, uint32_t slot)
 {
 	for (size_t i = 0; i < NET_MAKERS; i++)
-		if (n->making[i] == slot || n->looking[i] == slot ||
-		    node_listed(n->settling[i], slot))
+		if (n->making[i] == slot || node_listed(n->settling[i], slot))
 			return true;
 	return false;
 }
 
-/* How many of these slots are neither living nor ready nor under way. */
+/* How many of these slots are neither living nor ready nor under way to it. */
 static int slots_unknown(struct net *n, const uint32_t *slot, size_t len)
 {
 	int unknown = 0;
@@ -296,7 +295,6 @@ static int slots_unknown(struct net *n, const uint32_t *slot, size_t len)
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < len; i++)
 		if (!net_pool_find(n, slot[i]) && !node_listed(n->ready, slot[i]) &&
-		    !node_listed(n->returned, slot[i]) && !node_listed(n->unsure, slot[i]) &&
 		    !slot_in_making(n, slot[i]))
 			unknown++;
 	pthread_mutex_unlock(&n->lock);

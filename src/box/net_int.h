@@ -49,7 +49,8 @@
 #define NET_CLAIM_WAIT_MS 15000 /* most a claim waits while the pool is empty */
 #define NET_UNSURE_MS	  200	/* a returned lease with sockets may become clean for so long */
 #define NET_UNSURE_LOOK	  20
-#define NET_REST_MS	  100  /* without a claim for so long, the pool is filled to the brim */
+#define NET_REST_MS	  10   /* without a claim for so long, the pool is filled to the brim */
+#define NET_RECENT_MS	  1000 /* and for so long after one it is looked whether that is due */
 #define NET_TICK_MS	  250  /* the dead are looked at this often */
 #define NET_LOOK_MS	  2000 /* and the outside */
 #define NET_IDLE_MS	  60000
@@ -107,9 +108,8 @@ struct net {
 	struct net_node *returned; /* released: may they be claimed again? */
 	struct net_node *unsure;   /* of these, those to be looked at again */
 	unsigned nready, nmaking, nreturned, nwaiting;
-	int64_t claimed_ms;	      /* last claim */
-	uint32_t looking[NET_MAKERS]; /* slot of a returned one each maker looks at, or 0 */
-	uint32_t making[NET_MAKERS];  /* slot each maker works on, or 0 */
+	int64_t claimed_ms;		       /* last claim */
+	uint32_t making[NET_MAKERS];	       /* slot each maker works on, or 0 */
 	struct net_node *settling[NET_MAKERS]; /* made, but the kernel doesn't send yet */
 	struct net_node *live[NET_BUCKETS];
 	unsigned nlive;

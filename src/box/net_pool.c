@@ -209,11 +209,9 @@ static void maker_look(struct maker *m)
 	enum net_use use;
 
 	n->returned = node->next;
-	n->looking[m->number] = node->slot;
 	pthread_mutex_unlock(&n->lock);
 	use = lease_use(m, node);
 	pthread_mutex_lock(&n->lock);
-	n->looking[m->number] = 0;
 	if (use == NET_SOCKETS && clock_mono_ms() - node->dead_ms < NET_UNSURE_MS) {
 		node->next = n->unsure;
 		n->unsure = node;
@@ -265,7 +263,8 @@ static int64_t maker_patience(const struct net *n, bool first)
 		return MAKE_BACKOFF_MS;
 	if (n->unsure)
 		return NET_UNSURE_LOOK;
-	if (n->nready + n->nmaking + n->nreturned < n->pool)
+	if (n->nready + n->nmaking + n->nreturned < n->pool ||
+	    (first && clock_mono_ms() - n->claimed_ms < NET_RECENT_MS))
 		return NET_REST_MS;
 	return first ? NET_TICK_MS : NET_IDLE_MS;
 }
