@@ -359,3 +359,18 @@ def test_servers_of_a_sandbox_are_bounded(fake, api):
                           {"languageId": "python", "pathToProject": f"/tmp/{i}"})[0]
               for i in range(1, 10)]
     assert status == [200] * 7 + [400] * 2
+
+
+def test_a_restart_of_the_daemon_ends_servers_and_says_so(api, make):
+    box = make()["id"]
+    lsp = Lsp(api, box, "python", "p")
+    lsp.write("p/a.py", "def a(): pass\n")
+    lsp.post("start")
+    old = api.pids()["api"]
+    api.kill("api")
+    wait_for(lambda: api.pids().get("api") not in (None, old), 60)
+    api.wait_ready()
+    lsp.refused(400, "did-open", code=NONE, uri="file://p/a.py")
+    wait_for(lambda: pids(api, box, "[/]pylsp") == [])
+    lsp.post("start")
+    assert lsp.names("p/a.py") == ["a"]
