@@ -402,7 +402,7 @@ static void requests_cut_or_padded_are_refused(void **state)
 
 static void unknown_verbs_are_refused(void **state)
 {
-	static const uint16_t odd[] = {0, 6, 9, 39, 51, AGENT_OK, AGENT_ERR, 65535};
+	static const uint16_t odd[] = {0, 7, 9, 39, 51, AGENT_OK, AGENT_ERR, 65535};
 	uint8_t raw[1];
 	struct agent_req r;
 
