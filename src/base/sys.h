@@ -134,4 +134,10 @@ static inline int sys_execveat(int fd, const char *path, char *const argv[], cha
 	return (int)syscall(SYS_execveat, fd, path, argv, envp, flags);
 }
 
+struct msghdr;
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return syscall(SYS_sendmsg, fd, msg, flags);
+}
+
 #endif

@@ -80,8 +80,31 @@ int req_fail(struct http_req *req, int status, const struct err *err)
 struct head_scan {
 	size_t fields, hosts, lengths, encodings;
 	const char *encoding, *length;
-	bool bad_bytes;
+	bool bad_bytes, nul, folded;
+	const char *head, *end; /* where the library has the head, cut into strings in place */
+	const char *at;		/* end of the value before; NULL unknown */
 };
+
+/* Between two strings of the head there is nothing but what the library wrote and trimmed. */
+static bool gap_is_empty(const char *p, const char *end)
+{
+	for (; p < end; p++)
+		if (*p && !strchr(" \t\r\n", *p))
+			return false;
+	return true;
+}
+
+/* The library takes a NUL for the end of a value and hides the rest, which others may read. */
+static void head_scan_gap(struct head_scan *h, const char *key, const char *value)
+{
+	bool inside = key >= h->head && key < h->end;
+
+	/* A folded line is put together elsewhere. */
+	h->folded |= !inside;
+	if (inside && h->at && h->at <= key && !gap_is_empty(h->at, key))
+		h->nul = true;
+	h->at = value && value >= h->head && value < h->end ? value + strlen(value) : NULL;
+}
 
 static enum MHD_Result head_scan_one(void *cls, enum MHD_ValueKind kind, const char *key,
 				     const char *value)
@@ -90,6 +113,8 @@ static enum MHD_Result head_scan_one(void *cls, enum MHD_ValueKind kind, const c
 
 	(void)kind;
 	h->fields++;
+	if (h->head)
+		head_scan_gap(h, key, value);
 	if (strcasecmp(key, "Host") == 0)
 		h->hosts++;
 	if (strcasecmp(key, "Content-Length") == 0) {
@@ -109,14 +134,22 @@ static enum MHD_Result head_scan_one(void *cls, enum MHD_ValueKind kind, const c
 static int head_check(struct http_req *req, struct err *err)
 {
 	struct head_scan h = {0};
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 	char *end;
 
+	if (info) {
+		h.head = req->method;
+		h.end = req->method + info->header_size;
+	}
 	MHD_get_connection_values(req->mhd, MHD_HEADER_KIND, head_scan_one, &h);
 	if (h.fields > HTTP_HEADERS_MAX)
 		return req->fail_status = 431,
 		       err_set(err, ERR_INVALID, "header: at most %d fields", HTTP_HEADERS_MAX);
-	if (h.bad_bytes)
-		return err_set(err, ERR_INVALID, "header: malformed field name");
+	if (h.bad_bytes || h.folded)
+		return err_set(err, ERR_INVALID, "header: malformed field name, or a folded line");
+	if (h.nul || (h.at && !gap_is_empty(h.at, h.end)))
+		return err_set(err, ERR_INVALID, "header: a value holds a NUL byte");
 	if (h.hosts > 1)
 		return err_set(err, ERR_INVALID, "Host: given twice");
 	if (h.lengths > 1 || (h.lengths && h.encodings) || h.encodings > 1)

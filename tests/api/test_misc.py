@@ -61,7 +61,8 @@ def test_unbuilt_operations_are_501_for_a_valid_key(api):
         assert status == 501, (method, path, status, reply)
         assert reply["message"], reply
         seen += 1
-    assert seen > 200
+    # The documents were read; what is unbuilt becomes less.
+    assert seen > 20
 
 
 def test_unknown_paths_and_methods(api):
