@@ -10,11 +10,14 @@
 #include "base/clock.h"
 #include "core/proc.h"
 
+#define PTY_KEEP_MS (10 * 60 * 1000)
+
 struct process_log {
 	struct process_at at;
 	struct caller who;
 	struct task_info info;
 	uint64_t begin; /* of its output */
+	bool ended;	/* the end was told */
 	struct task_reader *r;
 };
 
@@ -168,12 +171,22 @@ struct process_log *process_log_open(struct core *c, const struct caller *who,
 	return process_log_on(&at, &t, from, err);
 }
 
+/* A terminal that ended is of no more use than its last output is to who comes late. */
+static void log_ended(struct process_log *l)
+{
+	if (!l->ended && l->at.p.kind == PROCESS_PTY)
+		process_remove_later(l->at.core, l->at.row.s.id, l->info.id, PTY_KEEP_MS);
+	l->ended = true;
+}
+
 int process_log_next(struct process_log *l, struct task_chunk *ret, struct task_info *end,
 		     int client, int64_t deadline_ms, struct err *err)
 {
 	struct err why = {0};
 	int got = task_reader_next(l->r, ret, end, client, deadline_ms, &why);
 
+	if (got == TASK_READ_END)
+		log_ended(l);
 	if (got >= 0)
 		return got;
 	process_failed(&l->at, &why);

@@ -52,6 +52,20 @@ def test_an_image_of_one_static_program_serves_every_call(api, lone):
     refused(api, 404, "POST", f"{box}/process/execute", {"command": "true"}, says="no shell")
 
 
+def test_a43_without_a_shell_programs_run_and_shells_are_refused_clearly(api, lone):
+    box, n = f"/toolbox/{lone}/process", f"/caisson/sandboxes/{lone}"
+    refused(api, 404, "POST", f"{box}/session", {"sessionId": "s"}, says="no shell")
+    refused(api, 404, "GET", f"{box}/session/s")
+    refused(api, 404, "POST", f"{box}/pty", {"id": "t"}, says="no shell")
+    assert api.get(f"{box}/pty") == {"sessions": []}
+    status, got = api.request("POST", f"{n}/exec", {"command": "true", "detach": True})
+    assert status == 404 and "no shell" in got["message"], got
+    got = api.post(f"{n}/exec", {"argv": ["/busybox", "echo", "hi"]})
+    assert got["stdout"] == "hi\n"
+    ident = api.post(f"{n}/exec", {"argv": ["/busybox", "echo", "hi"], "detach": True})["id"]
+    assert api.get(f"{n}/exec/{ident}/wait")["exitCode"] == 0
+
+
 def test_a_default_image_that_is_no_archive_is_named_by_health_and_once_by_the_log(tmp_path):
     bad = tmp_path / "bad.tar"
     bad.write_bytes(b"not an archive\n" * 1000)
