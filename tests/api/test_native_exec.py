@@ -350,3 +350,34 @@ def test_forms_alternate_on_one_connection(api, box):
                                   headers=[{}, SSE, LINES][i // 3 % 3])
         assert status == (200 if i % 3 else 400), got
     conn.close()
+
+
+def test_keyed_exec_runs_on_when_its_client_hangs_up(api, box):
+    body = b'{"command": "echo one; sleep 1; echo two; exit 6"}'
+    with raw_request(api, "POST", f"/api{native(box)}/exec", body, ["Idempotency-Key: hang"]):
+        wait_for(lambda: any(x["stdout"]["total"] == 4 and x["state"] == "running"
+                             for x in api.get(native(box, "/execs"))["items"]))
+    for headers in ({}, SSE):
+        status, got = api.request("POST", native(box, "/exec"), body,
+                                  headers={"Idempotency-Key": "hang", **headers})
+        assert status == 200
+        if headers:
+            assert sse(got)[-1]["exitCode"] == 6
+        else:
+            assert got["stdout"] == "one\ntwo\n" and got["exitCode"] == 6
+
+
+def test_slow_client_of_an_attached_stream_slows_the_process(api, box):
+    with raw_request(api, "POST", f"/api{native(box)}/exec",
+                     b'{"command": "n=0; while head -c 1000000 /dev/zero; do n=$((n+1)); '
+                     b'echo $n > /tmp/progress; done"}', ["Accept: text/event-stream"]):
+        def progress():
+            return int("0" + api.exec(box, "cat /tmp/progress 2>/dev/null")["result"].strip())
+        seen = [-1]
+
+        def stands():
+            seen.append(progress())
+            time.sleep(0.3)  # between two looks
+            return seen[-1] > 0 and seen[-1] == progress()
+        wait_for(stands, 30)
+        assert seen[-1] < 50, "a client that reads nothing was sent 50 MB"
