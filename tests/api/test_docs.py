@@ -1,5 +1,7 @@
 """The examples of the documents run as they are printed."""
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -63,6 +65,29 @@ def test_api_pages(d, tmp_path, page):
                                  if not line.startswith(("A=", "H=", "J="))), tmp_path)
     d.request("DELETE", f"/sandbox/{ident}")
     assert len(PAGES) > 1
+
+
+def test_interpreter_page_tells_the_messages(d):
+    """Blocks of > and < are what the client sends and the server answers, one run each."""
+    from interp_ws import run as execute
+    ident = d.create(autoStopInterval=0)["id"]
+    found = [b.splitlines() for b in blocks("docs/api/interpreter.md") if b.startswith("> ")]
+    assert len(found) >= 2
+    for lines in found:
+        got = execute(d, ident, **json.loads(lines[0][2:]))
+        assert got.code == 1000
+        # A line of marks below the place of an error is a matter of Python's version.
+        for f in got.frames:
+            if "traceback" in f:
+                f["traceback"] = re.sub(r"\n +[~^]+\n", "\n", f["traceback"])
+        frames = got.frames[:1]
+        for f in got.frames[1:]:
+            if f["type"] == frames[-1]["type"] == "stdout":
+                frames[-1]["text"] += f["text"]
+            else:
+                frames.append(f)
+        assert frames == [json.loads(line[2:]) for line in lines[1:]], frames
+    d.request("DELETE", f"/sandbox/{ident}")
 
 
 def test_readme_tour(d, tmp_path):
