@@ -211,9 +211,16 @@ int sandbox_set_timer(struct core *c, const struct caller *who, const char *id_o
 		      enum sandbox_timer t, int64_t minutes, struct sandbox *ret, struct err *err);
 int sandbox_touch(struct core *c, const struct caller *who, const char *id_or_name,
 		  struct err *err);
-/* Environment of processes started later. unset: names. ret (may be NULL): the new whole map. */
-int sandbox_env(struct core *c, const struct caller *who, const char *id, const struct kv *set,
-		const char *const *unset, size_t nunset, struct kv *ret, struct err *err);
+/* What is set wins over what goes, by name or by the start of its value. Pointers may be NULL. */
+struct sandbox_env_change {
+	const struct kv *set;
+	const char *const *unset; /* names */
+	size_t nunset;
+	const char *unset_value_prefix; /* "" or NULL: none */
+};
+/* Environment of processes started later, as one step. ret (may be NULL): the new whole map. */
+int sandbox_env(struct core *c, const struct caller *who, const char *id,
+		const struct sandbox_env_change *change, struct kv *ret, struct err *err);
 
 enum sandbox_sort { SORT_ACTIVITY, SORT_NAME, SORT_CPU, SORT_MEMORY, SORT_DISK, SORT_CREATED };
 

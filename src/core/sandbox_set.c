@@ -103,26 +103,36 @@ int sandbox_touch(struct core *c, const struct caller *who, const char *id_or_na
 	return 0;
 }
 
-/* One try: 1 done, 0 when somebody else changed the environment meanwhile. */
-static int env_change(struct core *c, const char *id, const struct kv *was, const struct kv *set,
-		      const char *const *unset, size_t nunset, struct kv *env, struct err *err)
+/* Names go first, then values, then comes what is set. */
+static int env_apply(struct kv *env, const struct kv *was, const struct sandbox_env_change *ch,
+		     struct err *err)
 {
+	const char *prefix = ch->unset_value_prefix;
+
 	if (kv_copy(env, was, err) < 0)
 		return -1;
-	for (size_t i = 0; i < nunset; i++)
-		kv_unset(env, unset[i]);
-	if (set && kv_merge(env, set, err) < 0)
+	for (size_t i = 0; i < ch->nunset; i++)
+		kv_unset(env, ch->unset[i]);
+	for (size_t i = 0; prefix && prefix[0] && i < was->n; i++)
+		if (strncmp(was->pair[i].value, prefix, strlen(prefix)) == 0)
+			kv_unset(env, was->pair[i].key);
+	return ch->set ? kv_merge(env, ch->set, err) : 0;
+}
+
+/* One try: 1 done, 0 when somebody else changed the environment meanwhile. */
+static int env_change(struct core *c, const char *id, const struct kv *was,
+		      const struct sandbox_env_change *ch, struct kv *env, struct err *err)
+{
+	if (env_apply(env, was, ch, err) < 0)
 		return -1;
 	/* The whole map, so that many small additions stay below the bounds too. */
 	if (valid_env("env", env, err) < 0)
 		return -1;
-	if (!set && !nunset)
-		return 1;
 	return store_sandbox_env(c->st, id, was, env, clock_wall_ms(), err);
 }
 
-int sandbox_env(struct core *c, const struct caller *who, const char *id, const struct kv *set,
-		const char *const *unset, size_t nunset, struct kv *ret, struct err *err)
+int sandbox_env(struct core *c, const struct caller *who, const char *id,
+		const struct sandbox_env_change *change, struct kv *ret, struct err *err)
 {
 	auto_kv struct kv env = {0};
 	int done = 0;
@@ -132,7 +142,7 @@ int sandbox_env(struct core *c, const struct caller *who, const char *id, const 
 
 		if (row_live(c, who, id, &row, err) < 0)
 			return -1;
-		done = env_change(c, row.s.id, &row.s.env, set, unset, nunset, &env, err);
+		done = env_change(c, row.s.id, &row.s.env, change, &env, err);
 		if (done > 0)
 			slot_touch(c, row.s.id);
 	}

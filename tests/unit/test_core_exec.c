@@ -148,10 +148,11 @@ static void environment_is_layered(void **state)
 	struct err err = {0};
 	char want[256];
 	const char *const unset[] = {"SB"};
+	const struct sandbox_env_change add = {.set = &set}, drop = {.unset = unset, .nunset = 1};
 
 	kv_set(&set, "SB", "from sandbox", NULL);
 	kv_set(&set, "BOTH", "sandbox", NULL);
-	assert_int_equal(sandbox_env(b->c.core, &b->c.who, b->id, &set, NULL, 0, NULL, &err), 0);
+	assert_int_equal(sandbox_env(b->c.core, &b->c.who, b->id, &add, NULL, &err), 0);
 	kv_set(&env, "BOTH", "x' \" $(id)", NULL);
 	assert_int_equal(run(b, "echo \"$SB|$BOTH|$DAYTONA_SANDBOX_ID|$DAYTONA_SANDBOX_USER\"",
 			     (struct exec_spec){.env = &env}, &out, &r, &err),
@@ -160,7 +161,7 @@ static void environment_is_layered(void **state)
 	assert_string_equal(out.p, want);
 	free(out.p);
 	/* a48: what was removed is gone from the next command on. */
-	assert_int_equal(sandbox_env(b->c.core, &b->c.who, b->id, NULL, unset, 1, NULL, &err), 0);
+	assert_int_equal(sandbox_env(b->c.core, &b->c.who, b->id, &drop, NULL, &err), 0);
 	assert_int_equal(run(b, "echo \"[$SB]\"", (struct exec_spec){0}, &out, &r, &err), 0);
 	assert_string_equal(out.p, "[]\n");
 	free(out.p);

@@ -190,11 +190,12 @@ static void *set_some(void *arg)
 
 	for (int i = 0; i < 20; i++) {
 		auto_kv struct kv set = {0};
+		const struct sandbox_env_change change = {.set = &set};
 		char key[16];
 
 		snprintf(key, sizeof(key), "K%d_%d", s->n, i);
 		kv_set(&set, key, "x", NULL);
-		if (sandbox_env(s->c->core, &s->c->who, s->id, &set, NULL, 0, NULL, NULL) < 0)
+		if (sandbox_env(s->c->core, &s->c->who, s->id, &change, NULL, NULL) < 0)
 			abort();
 	}
 	return NULL;

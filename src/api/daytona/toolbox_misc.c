@@ -104,42 +104,21 @@ static const struct jt_field env_fields[] = {
 };
 const struct jt_table daytona_env_table = {"EnvUpdate", env_fields, ARRAY_LEN(env_fields)};
 
-static int env_change(struct http_req *req, const struct env_args *a, const char *const *unset,
-		      size_t nunset, struct err *err)
+static int env_change(struct http_req *req, const struct env_args *a, struct err *err)
 {
+	const struct sandbox_env_change change = {.set = &a->set,
+						  .unset = a->unset.v,
+						  .nunset = a->unset.n,
+						  .unset_value_prefix = a->prefix};
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
 	auto_kv struct kv now = {0};
 	struct jw w;
 
-	if (sandbox_env(api_core(req), api_who(req), toolbox_id(req), &a->set, unset, nunset, &now,
-			err) < 0)
+	if (sandbox_env(api_core(req), api_who(req), toolbox_id(req), &change, &now, err) < 0)
 		return -1;
 	jw_init(&w, &b);
 	jw_kv(&w, &now);
 	return api_reply(req, 200, &w, err);
-}
-
-/* Names whose value starts with the prefix join those named outright. */
-static int env_change_by_prefix(struct http_req *req, const struct env_args *a, struct err *err)
-{
-	const struct kv none = {0};
-	auto_kv struct kv old = {0};
-	auto_free const char **names = NULL;
-	size_t n = 0;
-
-	if (sandbox_env(api_core(req), api_who(req), toolbox_id(req), &none, NULL, 0, &old, err) <
-	    0)
-		return -1;
-	names = calloc(a->unset.n + old.n + 1, sizeof(*names));
-	if (!names)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	for (size_t i = 0; i < a->unset.n; i++)
-		names[n++] = a->unset.v[i];
-	for (size_t i = 0; i < old.n; i++)
-		if (strncmp(old.pair[i].value, a->prefix, strlen(a->prefix)) == 0 &&
-		    !kv_get(&a->set, old.pair[i].key))
-			names[n++] = old.pair[i].key;
-	return env_change(req, a, names, n, err);
 }
 
 int daytona_toolbox_UpdateEnv(struct http_req *req, struct err *err)
@@ -148,10 +127,8 @@ int daytona_toolbox_UpdateEnv(struct http_req *req, struct err *err)
 	struct env_args a = {0};
 	int r = api_body(req, &daytona_env_table, &a, &doc, err);
 
-	if (r == 0 && a.prefix && *a.prefix)
-		r = env_change_by_prefix(req, &a, err);
-	else if (r == 0)
-		r = env_change(req, &a, a.unset.v, a.unset.n, err);
+	if (r == 0)
+		r = env_change(req, &a, err);
 	jt_release(&daytona_env_table, &a);
 	return r;
 }
