@@ -25,18 +25,38 @@ static int put_fault(struct err *err)
 	return err_set(err, ERR_AGENT, "the sandbox's agent answered put wrongly");
 }
 
-int agent_put(const char *path, const char *user, const char *file, uint32_t flags, mode_t mode,
-	      struct agent_put *ret, struct err *err)
+/*
+ * A sandbox may be older than this daemon, and its agent not know the verb: that answer has no tag,
+ * which every answer about a file has. Then the file is written as it used to be, in place.
+ */
+static bool verb_is_unknown(const struct err *err)
 {
-	struct agent_req req = {
-		.verb = AGENT_PUT, .user = user, .path = file, .flags = flags, .mode = mode};
+	return err->code == ERR_INVALID && !err->tag;
+}
+
+static int put_in_place(const char *path, const char *user, const char *file, uint32_t flags,
+			mode_t mode, struct agent_put *ret, struct err *err)
+{
+	uint32_t open_flags = AGENT_OPEN_WRITE | AGENT_OPEN_CREATE | AGENT_OPEN_TRUNC |
+			      (flags & AGENT_PUT_PARENTS ? AGENT_OPEN_PARENTS : 0);
+	int fd = agent_open(path, user, file, open_flags, mode, NULL, err);
+
+	if (fd < 0)
+		return -1;
+	*ret = (struct agent_put){.conn = -1, .fd = fd, .existed = true};
+	return 0;
+}
+
+static int put_begin(const char *path, const struct agent_req *req, struct agent_put *ret,
+		     struct err *err)
+{
 	int64_t deadline_ms = clock_mono_ms() + AGENT_CALL_MS;
 	auto_close int sock = agent_call_open(path, deadline_ms, err);
 	auto_reply struct agent_reply r = {.nfds = 0};
 	struct wire_in in;
 	bool existed;
 
-	if (sock < 0 || agent_call_send(sock, &req, deadline_ms, err) < 0 ||
+	if (sock < 0 || agent_call_send(sock, req, deadline_ms, err) < 0 ||
 	    agent_call_recv(sock, &r, deadline_ms, err) < 0)
 		return -1;
 	in = wire_in_on(r.p, r.len);
@@ -48,6 +68,22 @@ int agent_put(const char *path, const char *user, const char *file, uint32_t fla
 	r.nfds = 0;
 	*ret = (struct agent_put){.conn = TAKE_FD(sock), .fd = r.fds[0], .existed = existed};
 	return 0;
+}
+
+int agent_put(const char *path, const char *user, const char *file, uint32_t flags, mode_t mode,
+	      struct agent_put *ret, struct err *err)
+{
+	struct agent_req req = {
+		.verb = AGENT_PUT, .user = user, .path = file, .flags = flags, .mode = mode};
+	struct err why = {0};
+
+	if (put_begin(path, &req, ret, &why) == 0)
+		return 0;
+	if (verb_is_unknown(&why))
+		return put_in_place(path, user, file, flags, mode, ret, err);
+	if (err)
+		*err = why;
+	return -1;
 }
 
 static int put_finish(struct agent_put *p, const struct agent_req *req, bool *ret_atomic,
@@ -81,6 +117,11 @@ int agent_put_commit(struct agent_put *p, const int64_t *mtime_ns, bool *ret_ato
 
 	/* A writer's descriptor would make the kernel refuse to run the file it just became. */
 	close(TAKE_FD(p->fd));
+	if (p->conn < 0) {
+		if (ret_atomic)
+			*ret_atomic = false;
+		return 0;
+	}
 	rc = put_finish(p, &req, &atomic, err);
 	agent_put_done(p);
 	if (rc == 0 && ret_atomic)
