@@ -181,12 +181,15 @@ struct spawn {
 	/* The command without its shell (plain.c), or NULL. */
 	const char **plain_argv, **plain_env;
 	size_t plain_nenv;
-	char pwd_key[4];   /* "PWD=" in front of at, as a variable of the command */
 	bool bash;	   /* the shell that was found */
+	char pwd_key[4];   /* "PWD=" in front of at, as a variable of the command */
 	char at[PATH_MAX]; /* working directory */
 	char try_key[2];   /* the same with "_=" */
 	char try[PATH_MAX];
 };
+/* Plain commands read across these borders. */
+_Static_assert(offsetof(struct spawn, at) == offsetof(struct spawn, pwd_key) + 4, "PWD= and at");
+_Static_assert(offsetof(struct spawn, try) == offsetof(struct spawn, try_key) + 2, "_= and try");
 extern const char *const child_shells[]; /* in the order they are tried; NULL ends */
 
 /* ---- plain.c ---- */
