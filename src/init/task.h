@@ -109,7 +109,8 @@ void task_drain(struct init *in, struct task *t); /* what was there when its pro
 void task_log(struct task *t, size_t stream, const uint8_t *p, size_t n);
 void task_input(struct init *in, struct task *t); /* move waiting writes */
 bool task_streams_open(const struct task *t);
-size_t task_logs_ceiling(void); /* bytes of all rings */
+void task_discard(struct task *t); /* all it has written */
+size_t task_logs_ceiling(void);	   /* bytes of all rings */
 
 /* ---- task_end.c: signals, kills, ends ---- */
 bool task_exited(struct init *in, pid_t pid, int status, const struct rusage *ru);

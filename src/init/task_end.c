@@ -23,9 +23,10 @@ static void task_settle(struct task *t)
 /* A command is kept as long as its session. */
 void task_keep(struct task *t)
 {
-	if (t->state != TASK_ENDED || t->kind == TASK_COMMAND || task_streams_open(t))
+	if (t->state != TASK_ENDED || task_streams_open(t) ||
+	    (t->kind == TASK_COMMAND && !t->removed))
 		return;
-	t->forget_at = clock_mono_ms() + TASK_KEEP_MS;
+	t->forget_at = clock_mono_ms() + (t->removed ? 0 : TASK_KEEP_MS);
 	task_due(t->forget_at);
 }
 
@@ -188,11 +189,19 @@ static void task_forget(struct init *in, struct task *t, int64_t now)
 void task_remove(struct init *in, struct task *t)
 {
 	t->removed = true;
-	/* What an ended process left behind is not its record's to kill; a session's is. */
-	if (t->state == TASK_ENDED && t->kind != TASK_SESSION)
+	/*
+	 * What an ended process left behind is not its record's to kill, a session's is: it would
+	 * die of the closed pipe, so what it writes is read on, and thrown away.
+	 */
+	if (t->state == TASK_ENDED && t->kind != TASK_SESSION && task_streams_open(t)) {
+		task_ops_gone(in, t);
+		task_discard(t);
+		t->id[0] = '\0'; /* free for another */
+	} else if (t->state == TASK_ENDED && t->kind != TASK_SESSION) {
 		task_free(in, t);
-	else
+	} else {
 		task_kill(in, t, t->kind == TASK_SESSION ? TASK_CLOSE_MS : 0, TASK_KILLED);
+	}
 }
 
 void task_timers(struct init *in, struct task *t, int64_t now)

@@ -206,6 +206,12 @@ static void stream_step(struct init *in, struct task *t, enum task_fd which, siz
 	}
 }
 
+void task_discard(struct task *t)
+{
+	ring_lost(&t->ring[0], 0);
+	ring_lost(&t->ring[1], 0);
+}
+
 void task_drain(struct init *in, struct task *t)
 {
 	if (t->tflags & TASK_PIPES)
@@ -233,5 +239,8 @@ void task_event(struct init *in, uint64_t tag)
 	if (which > TASK_FD_ERR)
 		return;
 	stream_step(in, t, which, TASK_STEP_MAX);
-	task_ops_wake(in, t);
+	if (t->removed && t->state == TASK_ENDED)
+		task_discard(t);
+	else
+		task_ops_wake(in, t);
 }

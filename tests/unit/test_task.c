@@ -253,6 +253,27 @@ static void a_process_left_behind_goes_on_writing(void **state)
 	taskbox_remove(&box, "bg");
 }
 
+static void a_process_left_behind_outlives_the_record(void **state)
+{
+	size_t fds = taskbox_fds(&box);
+	struct task_info t;
+
+	(void)state;
+	taskbox_start(&box, "left", TASK_DETACHED, 0,
+		      "(sleep 0.2; yes | head -c 3000000; echo still > /tmp/left) &");
+	taskbox_wait(&box, "left", &t);
+	task_info_done(&t);
+	taskbox_remove(&box, "left");
+	assert_int_equal(agent_task_get(box.sock, "left", &t, NULL), -1);
+	taskbox_empty(&box);
+	taskbox_fds_at_most(&box, fds);
+	taskbox_start(&box, "left2", TASK_DETACHED, 0, "cat /tmp/left");
+	taskbox_expect(&box, "left2", "still\n");
+	taskbox_remove(&box, "left2");
+	taskbox_start(&box, "left", TASK_DETACHED, 0, "true"); /* the id is free again */
+	taskbox_remove(&box, "left");
+}
+
 static void a33_fast_parallel_ends_keep_their_status(void **state)
 {
 	char id[16];
@@ -364,6 +385,7 @@ static void lists_are_whole_and_in_order(void **state)
 		cmocka_unit_test(a_kill_with_grace_lets_a_task_end_itself),                        \
 		cmocka_unit_test(a_signal_reaches_the_process_or_the_tree),                        \
 		cmocka_unit_test(a_process_left_behind_goes_on_writing),                           \
+		cmocka_unit_test(a_process_left_behind_outlives_the_record),                       \
 		cmocka_unit_test(a33_fast_parallel_ends_keep_their_status),                        \
 		cmocka_unit_test(a31_tasks_leave_no_zombies),                                      \
 		cmocka_unit_test(lists_are_whole_and_in_order),                                    \
