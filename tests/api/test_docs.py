@@ -95,7 +95,9 @@ def test_readme_tour(d, tmp_path):
     (tmp_path / "project" / "x").write_text("x")
     tour = next(b for b in blocks("README.md") if "caisson create" in b)
     # A terminal is what a test has not; test_cli.py has one.
-    lines = [line for line in tour.splitlines() if "-t box" not in line]
+    # What needs the internet, or has no end of its own, is tried elsewhere too.
+    lines = [line for line in tour.splitlines()
+             if not any(word in line for word in ("-t box", "git clone", "watch -r"))]
     assert "42" in run(d, "\n".join(lines), tmp_path)
 
 
