@@ -46,21 +46,6 @@ def fails(d, code, *argv, **kw):
     return lines[0]
 
 
-def needs(operation):
-    """Skips while the operation answers 501."""
-    with open(f"{cli_daemon.TOP}/openapi/daytona-toolbox.json", encoding="utf-8") as f:
-        ops = [op for verbs in json.load(f)["paths"].values() for op in verbs.values()]
-    built = any(op.get("operationId") == operation and op["x-caisson"]["built"] for op in ops)
-    return pytest.mark.skipif(not built, reason=f"{operation} answers 501")
-
-
-def needs_native(operation):
-    with open(f"{cli_daemon.TOP}/openapi/caisson.json", encoding="utf-8") as f:
-        ops = [op for verbs in json.load(f)["paths"].values() for op in verbs.values()]
-    built = any(op.get("operationId") == operation for op in ops)
-    return pytest.mark.skipif(not built, reason=f"{operation} is not there")
-
-
 def wait_for(fn, seconds=20):
     deadline = time.monotonic() + seconds
     while not fn():
@@ -190,7 +175,6 @@ def session(d, box):
     d.cli("session", "delete", box, name)
 
 
-@needs("SessionExecuteCommand")
 def test_session_keeps_its_state(d, box, session):
     d.cli("session", "exec", box, session, "cd /tmp; export A='x  y'")
     assert text(d.cli("session", "exec", box, session, "--", 'echo "$A"; pwd')) == "x  y\n/tmp\n"
@@ -199,7 +183,6 @@ def test_session_keeps_its_state(d, box, session):
     assert text(d.cli("session", "exec", box, session, "cat; echo end")) == "end\n"
 
 
-@needs("SessionExecuteCommand")
 def test_session_is_listed(d, box, session):
     d.cli("session", "exec", box, session, "true # in the list")
     assert session in text(d.cli("session", "list", box))
@@ -208,7 +191,6 @@ def test_session_is_listed(d, box, session):
     assert one["sessionId"] == session and one["commands"][-1]["exitCode"] == 0
 
 
-@needs("SessionExecuteCommand")
 def test_session_output_comes_as_it_is_made(d, box, session):
     p = popen(d, "session", "exec", "-f", box, session,
               "echo one; read x; echo got $x; echo err >&2; (exit 5)",
@@ -222,7 +204,6 @@ def test_session_output_comes_as_it_is_made(d, box, session):
     assert p.returncode == 5
 
 
-@needs("SessionExecuteCommand")
 def test_session_command_runs_detached_and_is_followed(d, box, session):
     cmd = text(d.cli("session", "exec", "-d", box, session,
                      "for i in 1 2 3; do echo $i; echo e$i >&2; sleep 0.2; done; read a; read b; echo $b$a"))
@@ -239,7 +220,6 @@ def test_session_command_runs_detached_and_is_followed(d, box, session):
     fails(d, 1, "session", "input", box, session, cmd, "late")
 
 
-@needs("SessionExecuteCommand")
 def test_session_reader_that_goes_away_is_no_error(d, box, session):
     out = subprocess.run(f"{cli_daemon.BUILD}/caisson session exec -f {box} {session} "
                          "'seq 1 200000' | head -n 2", shell=True, env=d.cli_env(),
@@ -247,7 +227,6 @@ def test_session_reader_that_goes_away_is_no_error(d, box, session):
     assert (out.stdout, out.stderr) == (b"1\n2\n", b"")
 
 
-@needs("SessionExecuteCommand")
 def test_session_faults_are_one_line(d, box, session):
     fails(d, 1, "session", "create", box, session)
     fails(d, 125, "session", "exec", box, "none", "true")
@@ -262,7 +241,6 @@ def test_session_faults_are_one_line(d, box, session):
 
 # ---- execs that run on ----
 
-@needs_native("startExec")
 def test_detached_exec_runs_on_and_is_followed(d, box):
     script = "for i in 1 2 3; do echo $i; echo e$i >&2; sleep 0.2; done; exit 4"
     ident = text(d.cli("exec", "-d", box, "sh", "-c", script)).strip()
@@ -276,7 +254,6 @@ def test_detached_exec_runs_on_and_is_followed(d, box):
     assert [(x["state"], x["exitCode"]) for x in listed if x["id"] == ident] == [("ended", 4)]
 
 
-@needs_native("startExec")
 def test_logs_are_byte_exact_and_tell_what_is_gone(d, box):
     ident = text(d.cli("exec", "-d", "-s", box, "head -c 3000000 /dev/urandom | tee /tmp/bytes")).strip()
     out = d.cli("logs", "-f", box, ident)
@@ -290,7 +267,6 @@ def test_logs_are_byte_exact_and_tell_what_is_gone(d, box):
     fails(d, 1, "logs", box, "none")
 
 
-@needs_native("startExec")
 def test_detached_exec_is_killed_with_its_children(d, box):
     ident = text(d.cli("exec", "-d", "-s", box, "setsid sleep 4242 & sleep 4242")).strip()
     alive = lambda: text(d.cli("exec", box, "pgrep", "-fc", "^sleep 4242", check=False))  # noqa: E731
@@ -319,7 +295,6 @@ def test_logs_follow_what_happens(d):
 
 # ---- watch ----
 
-@needs_native("watchFiles")
 def test_changes_are_printed_as_they_happen(d, box):
     d.cli("exec", box, "mkdir", "-p", "/tmp/w/a")
     p = popen(d, "watch", "-r", box, "/tmp/w", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -335,7 +310,6 @@ def test_changes_are_printed_as_they_happen(d, box):
 
 # ---- git ----
 
-@needs("CloneRepository")
 def test_git_from_init_to_push(d, box):
     git = lambda *argv, **kw: d.cli("git", *argv, **kw)  # noqa: E731
     run = lambda *argv: text(d.cli("exec", box, *argv))  # noqa: E731
@@ -367,7 +341,6 @@ def test_git_from_init_to_push(d, box):
     git("pull", "-C", "origin", box)
 
 
-@needs("CloneRepository")
 def test_git_faults_are_one_line(d, box):
     fails(d, 1, "git", "status", "-C", "/tmp", box)
     fails(d, 1, "git", "clone", box, "http://127.0.0.1:9/x.git")

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "api"))
 from resthelp import WebSocket  # noqa: E402
 
 NETWORK = (OSError, EOFError, http.client.HTTPException)
-PASSING = {409, 410, 429, 501, 503}
+PASSING = {409, 410, 429, 503}
 LSP_AT_ONCE = threading.BoundedSemaphore(4)
 
 
