@@ -157,7 +157,7 @@ struct sandbox {
 	struct kv env, labels;
 	bool is_public, network_block_all, no_new_privs, warm;
 	char *network_allow_list, *domain_allow_list; /* NULL: not set */
-	unsigned cpu, memory_gib, disk_gib;	      /* cores, GiB, GiB */
+	unsigned cpu, memory_mib, disk_gib;	      /* cores, MiB, GiB */
 	enum sandbox_state state, desired;
 	char error_reason[ERR_MSG_MAX];
 	bool recoverable;
@@ -177,7 +177,8 @@ struct sandbox_spec {
 	const struct kv *env, *labels;
 	bool is_public, network_block_all, no_new_privs;
 	const char *network_allow_list, *domain_allow_list;
-	int64_t cpu, memory_gib, disk_gib; /* refused with snapshot set */
+	/* Refused with snapshot set; memory: 512 or whole GiB. */
+	int64_t cpu, memory_mib, disk_gib;
 	int64_t auto_stop_min, auto_pause_min, auto_archive_min, auto_delete_min, ttl_min;
 	/* Replay protection: same key and digest give the same sandbox, other digest ERR_CONFLICT.
 	 */
@@ -232,8 +233,9 @@ struct sandbox_query {
 	size_t nsnapshots;
 	const char *const *regions;
 	size_t nregions;
-	int64_t min_cpu, max_cpu, min_memory, max_memory, min_disk, max_disk; /* SPEC_UNSET */
-	int is_public, is_recoverable;					      /* -1 any */
+	/* cores, MiB, GiB; SPEC_UNSET */
+	int64_t min_cpu, max_cpu, min_memory, max_memory, min_disk, max_disk;
+	int is_public, is_recoverable; /* -1 any */
 	int64_t created_after, created_before, active_after, active_before;
 	int64_t destroy_after, destroy_before; /* wall ms, SPEC_UNSET any */
 	bool include_errored_deleted, include_warm;

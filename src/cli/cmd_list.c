@@ -115,7 +115,8 @@ static void print_table(const json_t *items)
 		table_add(&t, json_text(it, "snapshot"));
 		snprintf(cell, sizeof(cell), "%g", json_number_value(json_object_get(it, "cpu")));
 		table_add(&t, cell);
-		snprintf(cell, sizeof(cell), "%lld GiB", (long long)json_number(it, "memory"));
+		snprintf(cell, sizeof(cell), "%g GiB",
+			 json_number_value(json_object_get(it, "memory")));
 		table_add(&t, cell);
 		snprintf(cell, sizeof(cell), "%lld GiB", (long long)json_number(it, "disk"));
 		table_add(&t, cell);

@@ -236,7 +236,7 @@ static void origin_used(struct core *c, const struct origin *o)
 int images_resolve(struct core *c, const char *org, const struct sandbox_spec *spec,
 		   struct origin *ret, struct err *err)
 {
-	bool sized = spec->cpu != SPEC_UNSET || spec->memory_gib != SPEC_UNSET ||
+	bool sized = spec->cpu != SPEC_UNSET || spec->memory_mib != SPEC_UNSET ||
 		     spec->disk_gib != SPEC_UNSET;
 	bool named = spec->snapshot && spec->snapshot[0];
 	const char *name = named ? spec->snapshot : DEFAULT_SNAPSHOT;

@@ -17,14 +17,15 @@
 #include "core/turn.h"
 #include "store/store.h"
 
-#define CORE_TICK_MS	  10000 /* timers (contract) */
-#define CORE_START_MAX_MS 60000 /* a start that takes longer has failed */
-#define CORE_OPS_MAX	  256	/* threads that create, start and stop */
-#define CORE_REAP_MAX	  4	/* threads that clean up behind deletes */
-#define CORE_WAIT_SLICE	  250	/* ms between looks at the client while waiting */
-#define CORE_PIDS_MAX	  4096
-#define CORE_NOFILE	  16384
-#define CORE_GIB	  (1ull << 30)
+#define CORE_TICK_MS	      10000 /* timers (contract) */
+#define CORE_START_MAX_MS     60000 /* a start that takes longer has failed */
+#define CORE_OPS_MAX	      256   /* threads that create, start and stop */
+#define CORE_REAP_MAX	      4	    /* threads that clean up behind deletes */
+#define CORE_WAIT_SLICE	      250   /* ms between looks at the client while waiting */
+#define CORE_PIDS_MAX	      4096
+#define CORE_NOFILE	      16384
+#define CORE_GIB	      (1ull << 30)
+#define CORE_MEMORY_LEAST_MIB 512 /* of a sandbox, and the only size that is not whole GiB */
 
 #define DEFAULT_IMAGE	 "default"
 #define DEFAULT_SNAPSHOT "caisson-small"

@@ -100,12 +100,12 @@ static void fill_size(struct sandbox *s, const struct sandbox_spec *spec,
 {
 	if (snap->id[0]) {
 		s->cpu = snap->cpu;
-		s->memory_gib = snap->memory_gib;
+		s->memory_mib = snap->memory_gib * 1024;
 		s->disk_gib = snap->disk_gib;
 		return;
 	}
 	s->cpu = (unsigned)given(spec->cpu, DEFAULT_CPU);
-	s->memory_gib = (unsigned)given(spec->memory_gib, DEFAULT_MEMORY);
+	s->memory_mib = (unsigned)given(spec->memory_mib, DEFAULT_MEMORY * 1024);
 	s->disk_gib = (unsigned)given(spec->disk_gib, DEFAULT_DISK);
 }
 
@@ -161,7 +161,7 @@ int core_box_start(struct core *c, const struct sandbox_row *row, bool fresh,
 		.fresh = fresh,
 		.layer = layer,
 		.nlayers = 1,
-		.mem_bytes = (uint64_t)row->s.memory_gib * CORE_GIB,
+		.mem_bytes = (uint64_t)row->s.memory_mib << 20,
 		.disk_bytes = (uint64_t)row->s.disk_gib * CORE_GIB,
 		.cpu_milli = row->s.cpu * 1000,
 		.pids_max = CORE_PIDS_MAX,

@@ -310,6 +310,16 @@ static int valid_lists(const struct sandbox_spec *s, struct err *err)
 
 /* ---- resources ---- */
 
+/* Whole GiB, the half one rounded up; 0 for what is neither. */
+static int64_t memory_units(int64_t mib)
+{
+	if (mib == SPEC_UNSET)
+		return SPEC_UNSET;
+	if (mib == CORE_MEMORY_LEAST_MIB)
+		return 1;
+	return mib > 0 && mib % 1024 == 0 ? mib / 1024 : 0;
+}
+
 int valid_limits(const struct org *org, const struct sandbox_spec *s, struct err *err)
 {
 	const struct {
@@ -318,7 +328,7 @@ int valid_limits(const struct org *org, const struct sandbox_spec *s, struct err
 		unsigned max;
 	} table[] = {
 		{"cpu", "cores", "--max-cpu", s->cpu, org->max_cpu},
-		{"memory", "GiB", "--max-memory", s->memory_gib, org->max_memory_gib},
+		{"memory", "GiB", "--max-memory", memory_units(s->memory_mib), org->max_memory_gib},
 		{"disk", "GiB", "--max-disk", s->disk_gib, org->max_disk_gib},
 	};
 
@@ -327,8 +337,8 @@ int valid_limits(const struct org *org, const struct sandbox_spec *s, struct err
 			continue;
 		if (table[i].asked < 1)
 			return err_set(err, ERR_INVALID,
-				       "%s: must be a whole number of %s, 1 or more",
-				       table[i].field, table[i].unit);
+				       "%s: must be a whole number of %s, 1 or more%s",
+				       table[i].field, table[i].unit, i == 1 ? ", or 0.5" : "");
 		if (table[i].asked > table[i].max)
 			return err_set(err, ERR_LIMIT,
 				       "%s: %" PRId64
@@ -343,7 +353,7 @@ int valid_limits(const struct org *org, const struct sandbox_spec *s, struct err
 int valid_spec(const struct sandbox_spec *s, struct err *err)
 {
 	bool sized =
-		s->cpu != SPEC_UNSET || s->memory_gib != SPEC_UNSET || s->disk_gib != SPEC_UNSET;
+		s->cpu != SPEC_UNSET || s->memory_mib != SPEC_UNSET || s->disk_gib != SPEC_UNSET;
 	size_t nkey = s->idempotency_key ? strlen(s->idempotency_key) : 1;
 
 	if (s->name && s->name[0] && valid_name("name", s->name, err) < 0)

@@ -40,7 +40,7 @@ int warm_claim(struct core *c, const struct sandbox_row *want, const struct stor
 static int warm_row(struct core *c, struct sandbox_row *row, struct err *err)
 {
 	struct sandbox_spec spec = {
-		.cpu = SPEC_UNSET, .memory_gib = SPEC_UNSET, .disk_gib = SPEC_UNSET};
+		.cpu = SPEC_UNSET, .memory_mib = SPEC_UNSET, .disk_gib = SPEC_UNSET};
 	struct sandbox *s = &row->s;
 	struct origin o;
 
@@ -56,7 +56,7 @@ static int warm_row(struct core *c, struct sandbox_row *row, struct err *err)
 	snprintf(s->region, sizeof(s->region), "%s", c->cfg.region);
 	s->warm = true;
 	s->cpu = o.snap.cpu;
-	s->memory_gib = o.snap.memory_gib;
+	s->memory_mib = o.snap.memory_gib * 1024;
 	s->disk_gib = o.snap.disk_gib;
 	s->state = SB_CREATING;
 	s->desired = SB_STARTED;

@@ -25,6 +25,7 @@ static bool jt_empty(const struct jt_field *f, const void *m)
 	case JT_TIME:
 		return *(const int64_t *)m == 0;
 	case JT_UINT:
+	case JT_GIB:
 		return *(const unsigned *)m == 0;
 	case JT_U64:
 		return *(const uint64_t *)m == 0;
@@ -57,6 +58,12 @@ static void jt_put(struct jw *w, const struct jt_field *f, const void *m)
 		break;
 	case JT_U64:
 		jw_uint(w, *(const uint64_t *)m);
+		break;
+	case JT_GIB:
+		if (*(const unsigned *)m % 1024)
+			jw_double(w, *(const unsigned *)m / 1024.0);
+		else
+			jw_uint(w, *(const unsigned *)m / 1024);
 		break;
 	case JT_REAL:
 		jw_double(w, *(const double *)m);

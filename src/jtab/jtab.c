@@ -217,6 +217,18 @@ static int get_strs(const struct jt_at *at, json_t *v, void *dst, struct err *er
 	return 0;
 }
 
+static int get_gib(const struct jt_at *at, json_t *v, void *dst, struct err *err)
+{
+	double asked = json_is_number(v) ? json_number_value(v) * 1024 : -1;
+	bool ok = asked >= (double)at->f->min && asked <= (double)at->f->max;
+	int64_t mib = ok ? (int64_t)asked : 0;
+
+	if (!ok || (double)mib != asked || (mib != 512 && mib % 1024))
+		return jt_bad(at, err, "must be 0.5 or a whole number, 1 or more");
+	*(int64_t *)dst = mib;
+	return 0;
+}
+
 static int get_json(const struct jt_at *at, json_t *v, void *dst, struct err *err)
 {
 	(void)at;
@@ -227,7 +239,7 @@ static int get_json(const struct jt_at *at, json_t *v, void *dst, struct err *er
 
 static int (*const jt_get[])(const struct jt_at *, json_t *, void *, struct err *) = {
 	[JT_STR] = get_str, [JT_BOOL] = get_bool, [JT_INT] = get_int,	[JT_TIME] = get_time,
-	[JT_KV] = get_kv,   [JT_STRS] = get_strs, [JT_JSON] = get_json,
+	[JT_KV] = get_kv,   [JT_STRS] = get_strs, [JT_JSON] = get_json, [JT_GIB] = get_gib,
 };
 
 int jt_decode_in(const struct json_t *obj, const char *path, const struct jt_table *t, void *out,

@@ -27,6 +27,7 @@ enum jt_type {
 	JT_UINT,  /* unsigned, encode only */
 	JT_U64,	  /* uint64_t, encode only */
 	JT_REAL,  /* double, encode only */
+	JT_GIB,	  /* MiB, as GiB: whole or 0.5; int64_t decoded, min..max; unsigned encoded */
 	JT_TIME,  /* int64_t wall ms as ISO-8601 text */
 	JT_KV,	  /* struct kv; at most max pairs */
 	JT_STRS,  /* struct jt_strs; at most max items */

@@ -41,7 +41,7 @@ static int64_t key_number(enum sandbox_sort sort, const struct sandbox *s)
 	case SORT_CPU:
 		return s->cpu;
 	case SORT_MEMORY:
-		return s->memory_gib;
+		return s->memory_mib;
 	case SORT_DISK:
 		return s->disk_gib;
 	case SORT_CREATED:

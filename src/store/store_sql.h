@@ -80,7 +80,7 @@
 	X(COL_HEAP, s.network_allow_list, network_allow_list)                                      \
 	X(COL_HEAP, s.domain_allow_list, domain_allow_list)                                        \
 	X(COL_UINT, s.cpu, cpu)                                                                    \
-	X(COL_UINT, s.memory_gib, memory_gib)                                                      \
+	X(COL_UINT, s.memory_mib, memory_mib)                                                      \
 	X(COL_UINT, s.disk_gib, disk_gib)                                                          \
 	X(COL_UINT, s.state, state)                                                                \
 	X(COL_UINT, s.desired, desired)                                                            \
@@ -136,7 +136,7 @@
 	" AND (?9 IS NULL OR instr(?9, char(10) || snapshot || char(10)))"                         \
 	" AND (?10 IS NULL OR instr(?10, char(10) || region || char(10)))"                         \
 	" AND cpu BETWEEN ?11 AND ?12"                                                             \
-	" AND memory_gib BETWEEN ?13 AND ?14"                                                      \
+	" AND memory_mib BETWEEN ?13 AND ?14"                                                      \
 	" AND disk_gib BETWEEN ?15 AND ?16"                                                        \
 	" AND (?17 < 0 OR is_public = ?17)"                                                        \
 	" AND (?18 < 0 OR recoverable = ?18)"                                                      \
@@ -162,8 +162,8 @@
 	X(ST_LIST_##tag##_NAME_A, 0, LIST_SQL_(from, "name", ">", "ASC"))                          \
 	X(ST_LIST_##tag##_CPU_D, 0, LIST_SQL_(from, "cpu", "<", "DESC"))                           \
 	X(ST_LIST_##tag##_CPU_A, 0, LIST_SQL_(from, "cpu", ">", "ASC"))                            \
-	X(ST_LIST_##tag##_MEMORY_D, 0, LIST_SQL_(from, "memory_gib", "<", "DESC"))                 \
-	X(ST_LIST_##tag##_MEMORY_A, 0, LIST_SQL_(from, "memory_gib", ">", "ASC"))                  \
+	X(ST_LIST_##tag##_MEMORY_D, 0, LIST_SQL_(from, "memory_mib", "<", "DESC"))                 \
+	X(ST_LIST_##tag##_MEMORY_A, 0, LIST_SQL_(from, "memory_mib", ">", "ASC"))                  \
 	X(ST_LIST_##tag##_DISK_D, 0, LIST_SQL_(from, "disk_gib", "<", "DESC"))                     \
 	X(ST_LIST_##tag##_DISK_A, 0, LIST_SQL_(from, "disk_gib", ">", "ASC"))                      \
 	X(ST_LIST_##tag##_CREATED_D, 0, LIST_SQL_(from, "created_ms", "<", "DESC"))                \

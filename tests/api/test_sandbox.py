@@ -145,6 +145,20 @@ def test_hostile_bodies_are_refused(api, text):
     refused(api, 400, "POST", "/sandbox", text, says="body: ")
 
 
+def test_half_a_gib_of_memory_is_a_size(api, make):
+    sb = make(memory=0.5)
+    assert sb["memory"] == 0.5 and (sb["cpu"], sb["disk"]) == (1, 3)
+    assert api.get(f"/sandbox/{sb['id']}")["memory"] == 0.5
+    assert api.get(f"/toolbox/{sb['id']}/system/metrics")["memTotal"] == 512 << 20
+    ids = [s["id"] for s in api.get("/sandbox?maxMemoryGiB=1&sort=memoryGib&order=asc")["items"]]
+    assert ids[0] == sb["id"]
+    assert sb["id"] not in [s["id"] for s in api.get("/sandbox?minMemoryGiB=1")["items"]]
+    whole = make(memory=2.0)
+    assert whole["memory"] == 2 and isinstance(whole["memory"], int)
+    for value in (0.25, 0.75, 1.5, 0):
+        refused(api, 400, "POST", "/sandbox", {"memory": value}, says="memory: ")
+
+
 def test_null_means_absent(api, make):
     sb = make(name=None, cpu=None, env=None, autoDeleteInterval=None)
     assert sb["autoDeleteInterval"] == -1 and sb["name"] == sb["id"]

@@ -185,7 +185,7 @@ struct sandbox_spec corebox_spec(const char *name)
 {
 	return (struct sandbox_spec){.name = name,
 				     .cpu = SPEC_UNSET,
-				     .memory_gib = SPEC_UNSET,
+				     .memory_mib = SPEC_UNSET,
 				     .disk_gib = SPEC_UNSET,
 				     .auto_stop_min = SPEC_UNSET,
 				     .auto_pause_min = SPEC_UNSET,

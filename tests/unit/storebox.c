@@ -44,7 +44,7 @@ struct sandbox_row storebox_row(const char *name)
 	struct sandbox_row row = {.s = {.state = SB_CREATING,
 					.desired = SB_STARTED,
 					.cpu = 1,
-					.memory_gib = 1,
+					.memory_mib = 1024,
 					.disk_gib = 3,
 					.auto_delete_min = -1}};
 

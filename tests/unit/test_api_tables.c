@@ -89,6 +89,7 @@ static bool fits(json_t *doc, json_t *s, enum jt_type type)
 	case JT_UINT:
 	case JT_U64:
 	case JT_REAL:
+	case JT_GIB:
 		return type_is(doc, s, "integer") || type_is(doc, s, "number");
 	case JT_KV:
 		return type_is(doc, s, "object");

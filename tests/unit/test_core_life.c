@@ -49,7 +49,7 @@ static void create_is_started_with_defaults(void **state)
 	assert_string_equal(s.snapshot, "caisson-small");
 	assert_string_equal(s.user, "daytona");
 	assert_int_equal(s.cpu, 1);
-	assert_int_equal(s.memory_gib, 1);
+	assert_int_equal(s.memory_mib, 1024);
 	assert_int_equal(s.disk_gib, 3);
 	assert_int_equal(s.auto_stop_min, 15);
 	assert_int_equal(s.auto_archive_min, 10080);
@@ -67,7 +67,7 @@ static void start_gives_the_runner_the_limits(void **state)
 	struct sandbox s;
 
 	spec.cpu = 2;
-	spec.memory_gib = 3;
+	spec.memory_mib = 3 * 1024;
 	spec.disk_gib = 4;
 	spec.network_block_all = true;
 	assert_int_equal(sandbox_create(b->core, &b->who, &spec, -1, &s, &err), 0);

@@ -47,7 +47,8 @@ static void leave(struct corebox *b, enum sandbox_state s, bool ran, char id[ID_
 	id_new(row.s.id);
 	memcpy(row.s.name, row.s.id, ID_LEN);
 	memset(row.layer, 'a', sizeof(row.layer) - 1);
-	row.s.memory_gib = row.s.disk_gib = 1;
+	row.s.memory_mib = 1024;
+	row.s.disk_gib = 1;
 	row.s.auto_delete_min = -1;
 	row.s.created_ms = row.s.updated_ms = clock_wall_ms();
 	if (ran)

@@ -36,7 +36,7 @@ static const struct jt_field create_fields[] = {
 	{"gpu", JT_INT, 0, AT(gpu), 0, 0, "this release has no GPUs, must be 0 or absent"},
 	{"gpuType", JT_JSON, 0, AT(gpu_type), 0, 0, NULL},
 	{"spot", JT_BOOL, 0, AT(spot), 0, 0, NULL},
-	{"memory", JT_INT, 0, AT(spec.memory_gib), 1, INT32_MAX, NULL},
+	{"memory", JT_GIB, 0, AT(spec.memory_mib), 512, INT32_MAX, NULL},
 	{"disk", JT_INT, 0, AT(spec.disk_gib), 1, INT32_MAX, NULL},
 	{"autoStopInterval", JT_INT, 0, AT(spec.auto_stop_min), 0, MINUTES_MAX, NULL},
 	{"autoPauseInterval", JT_INT, 0, AT(spec.auto_pause_min), 0, MINUTES_MAX, NULL},
@@ -94,7 +94,7 @@ static void take_idempotency(struct http_req *req, struct sandbox_spec *spec)
 
 static const struct sandbox_spec spec_unset = {
 	.cpu = SPEC_UNSET,
-	.memory_gib = SPEC_UNSET,
+	.memory_mib = SPEC_UNSET,
 	.disk_gib = SPEC_UNSET,
 	.auto_stop_min = SPEC_UNSET,
 	.auto_pause_min = SPEC_UNSET,

@@ -26,7 +26,7 @@ static const struct jt_field item_fields[] = {
 	{"cpu", JT_UINT, 0, AT(cpu), 0, 0, NULL},
 	{"gpu", JT_LIT, 0, 0, 0, 0, "0"},
 	{"spot", JT_LIT, 0, 0, 0, 0, "false"},
-	{"memory", JT_UINT, 0, AT(memory_gib), 0, 0, NULL},
+	{"memory", JT_GIB, 0, AT(memory_mib), 0, 0, NULL},
 	{"disk", JT_UINT, 0, AT(disk_gib), 0, 0, NULL},
 	{"labels", JT_KV, 0, AT(labels), 0, 0, NULL},
 	{"autoStopInterval", JT_INT, 0, AT(auto_stop_min), 0, 0, NULL},

@@ -154,6 +154,13 @@ static int reply_page(struct http_req *req, const struct sandbox_page *p, struct
 }
 
 /* The query of the arguments. 1 when no sandbox can match. */
+/* GiB as asked to MiB as kept. */
+static void take_memory(int64_t *v)
+{
+	if (*v != SPEC_UNSET)
+		*v *= 1024;
+}
+
 static int take_query(struct list_args *a, struct err *err)
 {
 	int r;
@@ -164,6 +171,8 @@ static int take_query(struct list_args *a, struct err *err)
 	r = take_states(a, err);
 	if (r < 0)
 		return -1;
+	take_memory(&a->q.min_memory);
+	take_memory(&a->q.max_memory);
 	a->q.labels = &a->labels;
 	a->q.limit = (unsigned)a->limit;
 	a->q.snapshots = a->snapshots.v;
