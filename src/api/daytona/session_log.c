@@ -224,6 +224,9 @@ static ssize_t follow_next(struct follow *f, char *p, size_t cap, int64_t deadli
 		if (!f->chunk.n)
 			return -2;
 	}
+	/* The server asks for far more; a mark is never cut, nor sent without what it marks. */
+	if (cap <= LOG_MARK_LEN)
+		return err_set(err, ERR_INTERNAL, "no room for a piece of log");
 	if (f->marked && f->chunk.stream != f->last) {
 		memcpy(p, log_mark(f->chunk.stream), LOG_MARK_LEN);
 		used = LOG_MARK_LEN;
