@@ -38,8 +38,9 @@ static void call_name(int sock)
 		return;
 	n = snprintf(addr.sun_path + 1, cap, AGENT_REQID_NAME "%s/%x", log_request(),
 		     __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED));
-	bind(sock, (struct sockaddr *)&addr,
-	     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
+	/* Without a name the sandbox's notes lack the id, no more. */
+	(void)!bind(sock, (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
 }
 
 int agent_call_open(const char *path, int64_t deadline_ms, struct err *err)

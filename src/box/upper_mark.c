@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -19,7 +18,6 @@ int upper_mark_get(int fd, struct upper_mark *ret)
 {
 	struct stat st;
 
-	memset(ret, 0, sizeof(*ret)); /* it is compared with its padding */
 	if (fstat(fd, &st) < 0)
 		return -1;
 	ret->mode = st.st_mode;
@@ -31,6 +29,12 @@ int upper_mark_get(int fd, struct upper_mark *ret)
 	if (ioctl(fd, FS_IOC_GETFLAGS, &ret->flags) < 0)
 		ret->flags = -1;
 	return 0;
+}
+
+static bool marks_equal(const struct upper_mark *a, const struct upper_mark *b)
+{
+	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->nlink == b->nlink &&
+	       a->size == b->size && a->flags == b->flags && a->xattrs == b->xattrs;
 }
 
 static bool dir_is_empty(int fd)
@@ -67,6 +71,6 @@ bool upper_is_new(int box, const struct upper_mark *fresh)
 	if (fd < 0)
 		return false;
 	fremovexattr(fd, "trusted.overlay.uuid");
-	return upper_mark_get(fd, &m) == 0 && memcmp(&m, fresh, sizeof(m)) == 0 &&
-	       dir_is_empty(fd) && futimens(fd, NULL) == 0 && work_tidy(box);
+	return upper_mark_get(fd, &m) == 0 && marks_equal(&m, fresh) && dir_is_empty(fd) &&
+	       futimens(fd, NULL) == 0 && work_tidy(box);
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What an upper that nobody wrote to looks like, compared whole. */
+/* What an upper that nobody wrote to looks like. */
 struct upper_mark {
 	mode_t mode;
 	uid_t uid;
