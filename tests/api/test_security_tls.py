@@ -26,10 +26,21 @@ def port(tmp_path_factory):
                                start=False)
     try:
         daemon.start(wait=False)
-        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", daemon.port)) == 0)
+        wait_for(lambda: healthy(daemon.port))
         yield daemon.port
     finally:
         daemon.close()
+
+
+def healthy(port):
+    """The daemon answers 503 while it gets ready."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as plain, \
+                client(ssl.TLSVersion.TLSv1_3).wrap_socket(plain) as s:
+            s.sendall(b"GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            return b" 200 " in s.recv(4096)
+    except OSError:
+        return False
 
 
 def client(version):
