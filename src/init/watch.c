@@ -40,6 +40,7 @@ struct watch {
 	size_t n;
 	struct watch_dir *dir; /* by wd */
 	uint32_t cookie;       /* of the last name something moved away from */
+	bool away;	       /* it is a folder, and where it went is not known yet */
 	uint8_t last_kind;
 	struct wire_out o;
 	uint32_t in_frame;
@@ -187,6 +188,31 @@ static void tree_drop(struct watch *w, const char *top)
 		}
 }
 
+/* The same within the watched place: the watches go along, so that nothing is missed meanwhile. */
+static void tree_rename(struct watch *w, const char *from, const char *to)
+{
+	size_t nfrom = strlen(from), nto = strlen(to);
+
+	for (size_t i = w->n; i-- > 0;) {
+		size_t rest;
+		char *path;
+
+		if (!path_is_below(w->dir[i].path, from))
+			continue;
+		rest = strlen(w->dir[i].path) - nfrom;
+		path = nto + rest < PATH_MAX ? malloc(nto + rest + 1) : NULL;
+		if (!path) {
+			inotify_rm_watch(w->ino, w->dir[i].wd);
+			dir_forget(w, i);
+			continue;
+		}
+		memcpy(path, to, nto);
+		memcpy(path + nto, w->dir[i].path + nfrom, rest + 1);
+		free(w->dir[i].path);
+		w->dir[i].path = path;
+	}
+}
+
 /* ---- reading folders ---- */
 
 static bool name_is_staged(const char *name)
@@ -258,7 +284,12 @@ static int moved_to(struct watch *w, const struct inotify_event *e, const char *
 	if (event_put(w, staged ? AGENT_EVENT_WRITE : AGENT_EVENT_CREATE, dir, path,
 		      known ? w->from : "", err) < 0)
 		return -1;
-	return dir ? folder_new(w, path, false, err) : 0;
+	if (known && w->away)
+		tree_rename(w, w->from, path);
+	else if (dir)
+		return folder_new(w, path, true, err);
+	w->away = false;
+	return 0;
 }
 
 static int moved_from(struct watch *w, const struct inotify_event *e, const char *path,
@@ -269,8 +300,7 @@ static int moved_from(struct watch *w, const struct inotify_event *e, const char
 	if (name_is_staged(e->name))
 		return 0;
 	memcpy(w->from, path, strlen(path) + 1);
-	if (e->mask & IN_ISDIR)
-		tree_drop(w, path);
+	w->away = e->mask & IN_ISDIR;
 	return event_put(w, AGENT_EVENT_RENAME, e->mask & IN_ISDIR, path, "", err);
 }
 
@@ -322,6 +352,11 @@ static int event_run(struct watch *w, const struct inotify_event *e, struct err 
 		if (event_put(w, AGENT_EVENT_OVERFLOW, true, w->job->req.path, "", err) < 0)
 			return -1;
 		return w->job->req.recursive ? tree_add(w, w->job->req.path, false, err) : 0;
+	}
+	/* The two halves of a rename come together, or it has left the watched place. */
+	if (w->away && !(e->mask & IN_MOVED_TO && e->cookie == w->cookie)) {
+		tree_drop(w, w->from);
+		w->away = false;
 	}
 	dir = dir_path(w, e->wd);
 	if (!dir)

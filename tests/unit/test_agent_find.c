@@ -219,6 +219,30 @@ static void changes_below_are_told_with_their_paths(void **state)
 	buf_done(&s.b);
 }
 
+static void folders_that_move_in_and_out_are_followed(void **state)
+{
+	struct seen s = {.b = BUF_INIT(1 << 20)};
+	auto_close int watch = -1;
+
+	(void)state;
+	sh("mkdir -p /tmp/m/in /tmp/out/x/y; echo > /tmp/out/x/y/f");
+	watch = agent_watch(box.sock, "", "/tmp/m", true, NULL);
+	sh("mv /tmp/out/x /tmp/m/in/x");
+	watch_until(watch, &s, "create /tmp/m/in/x/y/f\n");
+	for (int i = 0; i < 20; i++) {
+		char text[160], want[64];
+
+		snprintf(text, sizeof(text), "cd /tmp/m/in; mv x z; echo > z/y/g%d; mv z x", i);
+		snprintf(want, sizeof(want), "create /tmp/m/in/z/y/g%d\n", i);
+		sh(text);
+		watch_until(watch, &s, want);
+	}
+	sh("mv /tmp/m/in/x /tmp/out/x; echo > /tmp/out/x/y/far; echo > /tmp/m/end");
+	watch_until(watch, &s, "create /tmp/m/end\n");
+	assert_null(strstr(buf_str(&s.b), "far"));
+	buf_done(&s.b);
+}
+
 static void uploads_are_seen_as_what_they_are(void **state)
 {
 	struct seen s = {.b = BUF_INIT(1 << 20)};
@@ -291,6 +315,7 @@ int main(void)
 		cmocka_unit_test(a_search_says_when_there_is_more),
 		cmocka_unit_test(names_are_found_by_pattern_directories_included),
 		cmocka_unit_test(changes_below_are_told_with_their_paths),
+		cmocka_unit_test(folders_that_move_in_and_out_are_followed),
 		cmocka_unit_test(uploads_are_seen_as_what_they_are),
 		cmocka_unit_test(lost_events_are_told),
 		cmocka_unit_test(watches_have_a_ceiling_and_end_with_their_reader),
