@@ -128,22 +128,38 @@ static void later_done(struct untar *u)
 static int later_run_one(struct untar *u, const struct later *l, struct err *err)
 {
 	const char *agent = u->at->agent, *user = u->at->row.s.user;
+	struct err why = {0};
 
-	if (l->kind == LATER_MODE)
-		return agent_setattr(agent, user, l->path, &l->mode, "", "", err);
-	return agent_link(agent, user, l->target, l->path, l->kind == LATER_HARDLINK, err);
+	if (l->kind != LATER_MODE)
+		return agent_link(agent, user, l->target, l->path, l->kind == LATER_HARDLINK, err);
+	if (agent_setattr(agent, user, l->path, &l->mode, "", "", &why) == 0)
+		return 0;
+	/* A folder that was there and is somebody else's keeps its mode. */
+	if (why.code == ERR_FORBIDDEN)
+		return 0;
+	if (err)
+		*err = why;
+	return -1;
 }
 
-/* Hard links before symlinks, which they might go through; then modes, from the inside out. */
+static int later_run_kind(struct untar *u, enum later_kind kind, struct err *err)
+{
+	for (size_t i = 0; i < u->nlater; i++) {
+		/* Modes from the inside out: a folder without x hides what is below. */
+		size_t k = kind == LATER_MODE ? u->nlater - 1 - i : i;
+
+		if (u->later[k].kind == kind && later_run_one(u, &u->later[k], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Hard links before symlinks, which they might go through. */
 static int later_run(struct untar *u, struct err *err)
 {
-	static const enum later_kind order[] = {LATER_HARDLINK, LATER_SYMLINK, LATER_MODE};
-
-	for (size_t k = 0; k < ARRAY_LEN(order); k++)
-		for (size_t i = u->nlater; i-- > 0;)
-			if (u->later[i].kind == order[k] && later_run_one(u, &u->later[i], err) < 0)
-				return -1;
-	return 0;
+	if (later_run_kind(u, LATER_HARDLINK, err) < 0 || later_run_kind(u, LATER_SYMLINK, err) < 0)
+		return -1;
+	return later_run_kind(u, LATER_MODE, err);
 }
 
 /* ---- entries ---- */

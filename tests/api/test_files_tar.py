@@ -126,6 +126,16 @@ def test_an_archive_replaces_files_but_keeps_others(api, box):
     assert sh(api, box, "cd /tmp/over; cat f k l") == "newkeep\nown"
 
 
+def test_chains_of_links_and_foreign_folders(api, box):
+    data = pack([("f", tarfile.REGTYPE, b"x", {}), ("h1", tarfile.LNKTYPE, b"", {"linkname": "f"}),
+                 ("h2", tarfile.LNKTYPE, b"", {"linkname": "h1"}), ("h3", tarfile.LNKTYPE, b"", {"linkname": "h2"})])
+    assert up(api, box, "/tmp/chain", data)[0] == 200
+    assert sh(api, box, "stat -c %h /tmp/chain/h3") == "4\n"
+    data = pack([("tmp", tarfile.DIRTYPE, b"", {"mode": 0o700}), ("tmp/in", tarfile.REGTYPE, b"x", {})])
+    assert up(api, box, "/", data)[0] == 200
+    assert sh(api, box, "stat -c %a /tmp; cat /tmp/in") == "1777\nx"
+
+
 @pytest.mark.parametrize("data", [b"no tar at all" * 100, b"\x1f\x8b\x08garbage" * 50,
                                   pack([("f", tarfile.REGTYPE, b"x" * 100000, {})])[:50000]])
 def test_what_is_no_tar_is_400(api, box, data):
