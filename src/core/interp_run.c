@@ -217,12 +217,27 @@ static void death_await(struct interp *i, struct task_info *ret)
 	}
 }
 
+/* A stop says so in the row before it ends what runs, so one look is enough. */
+static int stop_look(struct interp *i, struct err *err)
+{
+	auto_row struct sandbox_row row = {0};
+	const struct sandbox_row *was = &i->at.row;
+
+	if (store_sandbox_get(i->at.core->st, NULL, was->s.id, &row, NULL) > 0 &&
+	    row.s.state == SB_STARTED && row.starts == was->starts)
+		return 0;
+	return err_tagged(err, ERR_GONE, "SANDBOX_STOPPED",
+			  "sandbox %s was stopped or deleted while the code ran", was->s.id);
+}
+
 static int run_died(struct interp *i, bool timeout, struct interp_event *ret, struct err *err)
 {
 	auto_task struct task_info t = {0};
 	struct err why = {.code = ERR_GONE};
 
 	i->running = false;
+	if (stop_look(i, err) < 0)
+		return -1;
 	death_await(i, &t);
 	if (t.state != TASK_ENDED) {
 		err_set(&why, ERR_GONE, "the sandbox's agent hung up");
