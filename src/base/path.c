@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
@@ -228,4 +230,14 @@ int path_remove_tree(int dirfd, const char *name, struct err *err)
 			       : err_errno(err, err_code_of_errno(errno), errno, "stat %s", name);
 	t.dev = st.st_dev;
 	return tree_remove(&t, dirfd, name, 0, err);
+}
+
+void path_spread(int dirfd)
+{
+	int flags = 0;
+
+	if (ioctl(dirfd, FS_IOC_GETFLAGS, &flags) < 0 || flags & FS_TOPDIR_FL)
+		return;
+	flags |= FS_TOPDIR_FL;
+	ioctl(dirfd, FS_IOC_SETFLAGS, &flags);
 }

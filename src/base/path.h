@@ -26,4 +26,11 @@ ssize_t path_read_at(int dirfd, const char *name, char *out, size_t cap, struct 
 /* Remove a tree below dirfd without following links or crossing mounts. Missing is success. */
 int path_remove_tree(int dirfd, const char *name, struct err *err);
 
+/*
+ * Tell the file system that what is made in this directory has nothing to do with each other, so
+ * it need not lie together: ext4 searches a group of inodes that sees many come and go for longer
+ * with each one that went in the last five seconds. A hint, without an answer.
+ */
+void path_spread(int dirfd);
+
 #endif

@@ -147,6 +147,7 @@ static int host_dirs(struct box_host *h, struct err *err)
 	h->boxes = openat(h->run, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h->boxes < 0)
 		return err_errno(err, ERR_INTERNAL, errno, "open %s/boxes", h->cfg.run_dir);
+	path_spread(h->boxes);
 	return 0;
 }
 

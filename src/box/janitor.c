@@ -85,19 +85,25 @@ static unsigned pool_size(const struct box_host *h)
 	return MIN(h->cfg.cgroup_pool, HOST_CG_POOL_MAX);
 }
 
+/* What comes back may fill a quarter more: its place has often been filled meanwhile. */
+static unsigned pool_room(const struct box_host *h)
+{
+	return MIN(pool_size(h) + pool_size(h) / 4, HOST_CG_POOL_MAX);
+}
+
 void host_room_return(struct box_host *h, const char *id)
 {
 	struct rundir r = {.sock = -1};
 	bool room;
 
 	pthread_mutex_lock(&h->lock);
-	room = !h->stop && h->adopted && h->nroom_ready < pool_size(h);
+	room = !h->stop && h->adopted && h->nroom_ready < pool_room(h);
 	snprintf(r.name, sizeof(r.name), ".pool-%u", ++h->next_room);
 	pthread_mutex_unlock(&h->lock);
 	if (room)
 		r.sock = box_rundir_again(h, id, r.name, NULL);
 	pthread_mutex_lock(&h->lock);
-	room = r.sock >= 0 && !h->stop && h->nroom_ready < pool_size(h);
+	room = r.sock >= 0 && !h->stop && h->nroom_ready < pool_room(h);
 	if (room)
 		h->room_ready[h->nroom_ready++] = r;
 	pthread_mutex_unlock(&h->lock);
@@ -245,7 +251,7 @@ static bool cg_again(struct box_host *h, const struct used_cg *used)
 	bool room;
 
 	pthread_mutex_lock(&h->lock);
-	room = h->adopted && !h->stop && h->ncg_ready < pool_size(h);
+	room = h->adopted && !h->stop && h->ncg_ready < pool_room(h);
 	pthread_mutex_unlock(&h->lock);
 	if (!room || !used->limits.mem_bytes || cg_renew(&h->cg, used->name, cg.name) < 0)
 		return false;

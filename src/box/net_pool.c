@@ -492,7 +492,8 @@ void net_release(struct net *n, struct net_lease *lease)
 	node->open = false;
 	pthread_mutex_unlock(&n->nft_lock);
 	pthread_mutex_lock(&n->lock);
-	if (node->netns >= 0 && n->nready + n->nmaking + n->nreturned < n->pool) {
+	/* A few over, or each that comes back after its place was filled would be one too many. */
+	if (node->netns >= 0 && n->nready + n->nmaking + n->nreturned < n->pool + n->pool / 4) {
 		node->dead_ms = clock_mono_ms();
 		node->next = n->returned;
 		n->returned = node;

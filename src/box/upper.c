@@ -244,7 +244,8 @@ int upper_list(struct upper_store *s, char (**ret)[ID_LEN], size_t *ret_n, struc
 /* True when the trash's entry is a ready upper now. */
 static bool upper_again(struct upper_store *s, const char *entry)
 {
-	unsigned n = pool_number(s, s->pool_max);
+	/* A quarter more may come back than is made. */
+	unsigned n = pool_number(s, MIN(s->pool_max + s->pool_max / 4, UPPER_POOL_MAX));
 	char name[32];
 
 	snprintf(name, sizeof(name), ".pool-%u", n);
@@ -477,6 +478,7 @@ struct upper_store *upper_store_open(int data_dir, unsigned pool, struct err *er
 		upper_store_close(s);
 		return NULL;
 	}
+	path_spread(s->boxes);
 	pool_collect(s);
 	mark_learn(s);
 	if (lane_start(s, &s->release, releaser_main, err) < 0 ||

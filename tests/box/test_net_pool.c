@@ -84,7 +84,7 @@ static void d31_thousand_claims_and_releases_leave_nothing(void **state)
 	print_message("[ FIGURE   ] 1000 released and gone after %ld ms\n",
 		      (long)(clock_mono_ms() - t));
 	lab_wait_full(lab.net);
-	assert_true(lab_fds() <= fds + 2);
+	assert_true(lab_fds() <= fds + 2 + (int)lab.net->pool / 4);
 	lab_close(&lab);
 }
 
@@ -116,7 +116,7 @@ static void claim_takes_a_ready_lease_and_makes_none(void **state)
 /* Does the slot come back while the whole pool is claimed and given back once? */
 static bool slot_comes_back(struct net *n, uint32_t slot)
 {
-	struct net_lease l[4];
+	struct net_lease l[5]; /* what a pool of four may hold */
 	bool found = false;
 
 	lab_wait_clean(n);
@@ -150,6 +150,17 @@ static void lease_nobody_used_is_claimed_again(void **state)
 	net_release(lab.net, &l);
 	lab_wait_clean(lab.net);
 	lab_close(&lab);
+}
+
+/* Is the maker not sure yet about some lease? */
+static bool looked_at(struct net *n)
+{
+	bool unsure;
+
+	pthread_mutex_lock(&n->lock);
+	unsure = n->nreturned > 0;
+	pthread_mutex_unlock(&n->lock);
+	return unsure;
 }
 
 static int held = -1; /* what a use leaves open */
@@ -225,8 +236,8 @@ static void lease_somebody_used_never_comes_back(void **state)
 		use[i](&l);
 		net_release(lab.net, &l);
 		/* While it is open the namespace can't go, and isn't given to anybody. */
-		if (held >= 0)
-			lab_wait_full(lab.net);
+		while (held >= 0 && looked_at(lab.net))
+			poll(NULL, 0, 10);
 		if (held >= 0)
 			close(held);
 		held = -1;
