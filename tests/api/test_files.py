@@ -383,8 +383,10 @@ def test_b15_big_files_both_ways_with_flat_memory(api, box):
         s.sendall(block)
     assert b" 200 " in s.recv(4096)
     s.close()
-    assert api.exec(box, "sha256sum /tmp/big", timeout=600)["result"].split()[0] == want
     conn = api.connect()
+    conn.timeout = 1200
+    assert api.post(box_url(box, "/process/execute"), {"command": "sha256sum /tmp/big",
+                    "timeout": 1200}, conn=conn)["result"].split()[0] == want
     for method, path, body in (("GET", box_url(box, "/files/download", path="/tmp/big"), None),
                                ("POST", box_url(box, "/files/bulk-download"),
                                 json.dumps({"paths": ["/tmp/big"]}))):
