@@ -1,14 +1,18 @@
-"""Many sandboxes, mixed work, clients that vanish, a daemon that is killed twice in the middle.
+"""Many sandboxes, mixed work, clients that vanish, a daemon that is killed twice in the middle, and
+half an hour of idle time by a clock that is moved.
 
 `make check`: 20 sandboxes × 50 operations; with --soak 200 × 50.
 """
 import os
 import re
+import shutil
+import tempfile
 import time
 
 import pytest
 
 import cli_daemon
+import fakeclock
 from crashlib import restart, wait_up
 from leftovers import settle, steady
 from soaklib import Detached, Worker
@@ -18,9 +22,16 @@ WORKERS = 4
 
 @pytest.fixture
 def full():
-    """A daemon on the default image: interpreter, git and language servers are in it."""
-    with cli_daemon.Daemon(image=cli_daemon.DEFAULT, on_exit="keep", start=False) as d:
-        yield d
+    """A daemon on the default image, with interpreter, git and language servers, and its clock."""
+    base = tempfile.mkdtemp(prefix="caisson-clock-")
+    os.chmod(base, 0o755)
+    try:
+        clock = fakeclock.Clock(base)
+        with cli_daemon.Daemon(image=cli_daemon.DEFAULT, on_exit="keep", start=False,
+                               env=clock.env) as d:
+            yield d, clock
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
 
 
 def status(pid):
@@ -86,11 +97,11 @@ def phase(d, boxes, each, seed, strike=None):
 
 
 def test_soak_of_mixed_work_with_two_kills(full, soak):
-    d, n, seed = full, 200 if soak else 20, time.time_ns() if soak else 20261201
+    (d, clock), n, seed = full, 200 if soak else 20, time.time_ns() if soak else 20261201
     print(f"seed {seed}")
     d.start()
     before = steady(d)
-    boxes = [d.create(autoStopInterval=0)["id"] for _ in range(n)]
+    boxes = [d.create(autoStopInterval=120)["id"] for _ in range(n)]
     lives = {b: d.exec(b, "cut -d' ' -f22 /proc/1/stat")["result"] for b in boxes}
     detached = [Detached(d, b, i, 20) for i, b in enumerate(boxes[:n // 2])]
 
@@ -104,6 +115,7 @@ def test_soak_of_mixed_work_with_two_kills(full, soak):
     done = phase(d, boxes, 12, seed, kill_api)
     done += phase(d, boxes, 12, seed + 100, kill_all)
     done += phase(d, boxes, 6, seed + 200)
+    clock.forward(30 * 60)
     early = quiet(d)
     done += phase(d, boxes, 20, seed + 300)
     late = quiet(d)
