@@ -53,11 +53,30 @@ static mode_t mode_of(const json_t *info, mode_t otherwise)
 	return end == text || *end ? otherwise : (mode_t)(v & 0777);
 }
 
+/* A device or a pipe, which a file must never take the place of. */
+static bool is_special(int dirfd, const char *name)
+{
+	struct stat st;
+	return fstatat(dirfd, name, &st, 0) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+/* As "> name" would. */
+static int down_special(struct copy *k, const char *remote, int dirfd, const char *name,
+			struct err *err)
+{
+	auto_close int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, ERR_INVALID, errno, "%s", name);
+	return down_body(k, remote, fd, err);
+}
+
 /* The file appears whole or not at all: a name of its own first, then a rename. */
 static int down_file(struct copy *k, const char *remote, const json_t *info, int dirfd,
 		     const char *name, struct err *err)
 {
 	char hex[17], temp[64];
+	if (is_special(dirfd, name))
+		return err_set(err, ERR_CONFLICT, "%s is a special file here", name);
 	id_hex(hex, 8);
 	snprintf(temp, sizeof(temp), ".caisson-%s", hex);
 	auto_close int fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -170,7 +189,8 @@ int copy_down(struct copy *k, const char *remote, const char *local, struct err 
 		return -1;
 	k->progress.total = json_number(info, "size");
 	if (!json_is_true(json_object_get(info, "isDir")))
-		return down_file(k, remote, info, dirfd, name, err);
+		return is_special(dirfd, name) ? down_special(k, remote, dirfd, name, err)
+					       : down_file(k, remote, info, dirfd, name, err);
 	k->progress.total = -1;
 	if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, ERR_INVALID, errno, "%s", name);

@@ -149,6 +149,41 @@ def test_terminal_is_given_back_when_the_daemon_goes(d, box):
     d.wait_ready()
 
 
+# ---- cp ----
+
+def test_copy_tells_how_far_it_is_on_a_terminal_only(d, box):
+    master, slave = pty.openpty()
+    p = popen(d, "cp", "-", f"{box}:/tmp/fed", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+              stderr=slave)
+    seen, sent, deadline = b"", 0, time.monotonic() + 20
+    while b"iB/s" not in seen:
+        assert time.monotonic() < deadline, seen
+        p.stdin.write(b"x" * 100000)
+        sent += 100000
+        if select.select([master], [], [], 0.05)[0]:
+            seen += os.read(master, 4096)
+    p.stdin.close()
+    assert p.wait(20) == 0 and b"/tmp/fed" in seen
+    # The line is taken away again.
+    assert os.read(master, 4096).endswith(b"\r\x1b[K")
+    os.close(master)
+    os.close(slave)
+    assert int(text(d.cli("exec", box, "stat", "-c", "%s", "/tmp/fed"))) == sent
+    assert d.cli("cp", f"{box}:/tmp/fed", "-").stderr == b""
+
+
+def test_copy_writes_into_a_special_file_and_never_replaces_one(d, box, tmp_path):
+    d.cli("exec", box, "sh", "-c", "mkdir -p /tmp/sp; echo hi > /tmp/sp/pipe")
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    d.cli("cp", f"{box}:/tmp/sp/pipe", str(tmp_path / "pipe"))
+    assert reader.communicate(timeout=20)[0] == b"hi\n"
+    (tmp_path / "sp").mkdir()
+    os.mkfifo(tmp_path / "sp" / "pipe")
+    assert "special" in fails(d, 1, "cp", f"{box}:/tmp/sp", str(tmp_path))
+    assert (tmp_path / "sp" / "pipe").is_fifo()
+
+
 # ---- ports ----
 
 def test_ports_are_listed(d, box):
