@@ -57,7 +57,8 @@ static bool role_is_thread(const struct role *r)
 	return r->pid == getpid();
 }
 
-static void role_reap(const struct priv *p, struct role *r)
+/* Returns the wait status, 0 for a thread. */
+static int role_reap(const struct priv *p, struct role *r)
 {
 	int status = 0;
 
@@ -70,6 +71,7 @@ static void role_reap(const struct priv *p, struct role *r)
 	r->pid = 0;
 	r->pidfd = -1;
 	role_plan(r);
+	return status;
 }
 
 /* The api's thread counts as a role whose process is ours. */
@@ -184,14 +186,19 @@ static int64_t loop_deadline(const struct priv *p)
 
 /*
  * One api process after another that ends before it serves has a cause that no restart mends, such
- * as damaged records: say it and end. Boxes live on, as on any end of ours.
+ * as damaged records: say it and end. Boxes live on, as on any end of ours. A KILL from outside
+ * says nothing of the cause.
  */
 static void api_ended(struct priv *p)
 {
 	bool thread = role_is_thread(&p->api);
+	int status;
 
-	role_reap(p, &p->api);
-	p->api_failed = p->api_ready || p->stopping ? 0 : p->api_failed + 1;
+	status = role_reap(p, &p->api);
+	if (p->api_ready || p->stopping)
+		p->api_failed = 0;
+	else if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		p->api_failed++;
 	p->api_ready = false;
 	p->given_up = thread && !p->stopping;
 	if (p->api_failed < PRIV_API_TRIES)

@@ -3,6 +3,7 @@ import http.client
 import random
 import threading
 import time
+import uuid
 
 import leftovers
 
@@ -50,12 +51,16 @@ def restart(d):
 
 
 def one_cycle(d, book, rng, keep=0.2):
-    """create, exec, maybe stop and start, mostly delete; gives up at the first lost connection."""
+    """create, exec, session, keyed exec, maybe stop and start, mostly delete; gives up at the first
+    lost connection."""
     status, sb = d.request("POST", "/sandbox", {"autoStopInterval": 0})
     if status != 200:
         return status < 500 or status == 503
     book.created(sb)
     d.request("POST", f"/toolbox/{sb['id']}/process/execute", {"command": "echo kept > /tmp/mark"})
+    d.request("POST", f"/toolbox/{sb['id']}/process/session", {"sessionId": "s"})
+    d.request("POST", f"/caisson/sandboxes/{sb['id']}/exec", {"command": "echo once"},
+              headers={"Idempotency-Key": str(uuid.uuid4())})
     if rng.random() < 0.3:
         d.request("POST", f"/sandbox/{sb['id']}/stop")
         d.request("POST", f"/sandbox/{sb['id']}/start")
