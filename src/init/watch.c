@@ -221,6 +221,17 @@ static bool name_is_staged(const char *name)
 	       strspn(name + 9, "0123456789abcdef") == 16;
 }
 
+/* A file without a name yet is told by the kernel as '#' and its inode number. */
+static bool name_is_none(const char *name, const char *path)
+{
+	auto_close int fd = -1;
+
+	if (name[0] != '#' || !name[1] || name[1 + strspn(name + 1, "0123456789")])
+		return false;
+	fd = path_open_in(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0, NULL);
+	return fd < 0;
+}
+
 static int walk_found(struct walk *walk, int dirfd, const char *name, unsigned char type,
 		      struct err *err)
 {
@@ -322,6 +333,8 @@ static int child_event(struct watch *w, const struct inotify_event *e, const cha
 	}
 	if (e->mask & IN_DELETE)
 		return event_put(w, AGENT_EVENT_REMOVE, dir, path, "", err);
+	if (e->len && name_is_none(e->name, path))
+		return 0;
 	return event_put(w, e->mask & IN_ATTRIB ? AGENT_EVENT_CHMOD : AGENT_EVENT_WRITE, dir, path,
 			 "", err);
 }
