@@ -66,8 +66,11 @@ static int role_reap(const struct priv *p, struct role *r)
 		log_at(p->stopping ? LOG_INFO : LOG_WARN, "role %s (pid %d) ended with %s %d",
 		       r->name, r->pid, WIFSIGNALED(status) ? "signal" : "code",
 		       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-	if (r->pidfd >= 0)
+	/* A child that is being born has a copy, which would keep telling this end as another. */
+	if (r->pidfd >= 0) {
+		epoll_ctl(p->epoll, EPOLL_CTL_DEL, r->pidfd, NULL);
 		close(r->pidfd);
+	}
 	r->pid = 0;
 	r->pidfd = -1;
 	role_plan(r);

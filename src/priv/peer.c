@@ -3,6 +3,7 @@
  * number of the api process together, so an answer never reaches a successor of who asked.
  */
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -77,8 +78,11 @@ void peer_event_oom(struct priv *p, const struct oom_event *ev)
 void peer_drop(struct priv *p)
 {
 	pthread_mutex_lock(&p->send);
-	if (p->sock >= 0)
+	/* Out of the set first: copies of it in children being born would keep it there. */
+	if (p->sock >= 0) {
+		epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->sock, NULL);
 		close(p->sock);
+	}
 	p->sock = -1;
 	p->peer++;
 	pthread_mutex_unlock(&p->send);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -224,6 +225,60 @@ static void idle_api(struct lab_priv *l, int number, int sock)
 	lab_api_wait_term();
 }
 
+/* A child between its birth and its exec has a copy of each of the runner's descriptors. */
+static void *copy_pidfd(void *arg)
+{
+	char path[40], what[64] = "";
+
+	(void)arg;
+	for (int fd = 3; fd < 4096; fd = fd == 4095 ? 3 : fd + 1) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, what, sizeof(what) - 1);
+		what[n > 0 ? n : 0] = '\0';
+		if (strcmp(what, "anon_inode:[pidfd]") == 0 && dup(fd) >= 0)
+			return NULL;
+	}
+	return NULL;
+}
+
+static pid_t (*plain_spawn)(void *arg, int sock, struct err *err);
+
+static pid_t spawn_and_copy(void *arg, int sock, struct err *err)
+{
+	pid_t pid = plain_spawn(arg, sock, err);
+	pthread_t thread;
+
+	if (pid > 0 && lab.sh->apis == 1 && pthread_create(&thread, NULL, copy_pidfd, NULL) == 0)
+		pthread_detach(thread);
+	return pid;
+}
+
+static void copied_api(struct lab_priv *l, int number, int sock)
+{
+	runner_priv_ready(sock, "");
+	if (number == 1) {
+		poll(NULL, 0, 500); /* for the copy to be made; without one the test proves less */
+		return;
+	}
+	poll(NULL, 0, 500); /* an end that isn't ours would come now */
+	l->sh->done = 1;
+	lab_api_wait_term();
+}
+
+static void end_of_an_api_counts_once_while_a_copy_of_its_descriptor_lives(void **state)
+{
+	(void)state;
+	plain_spawn = lab.cfg.spawn_api;
+	lab.cfg.spawn_api = spawn_and_copy;
+	lab.api = copied_api;
+	lab_runner_start();
+	lab_wait_done();
+	assert_int_equal(lab.sh->apis, 2);
+	assert_int_equal(lab_runner_stop(SIGTERM), 0);
+}
+
 static void second_runner_on_a_data_directory_refuses(void **state)
 {
 	int status = 0;
@@ -312,6 +367,7 @@ int main(void)
 		PRIV_TEST(api_that_breaks_the_protocol_is_killed),
 		PRIV_TEST(api_that_never_starts_ends_the_runner),
 		PRIV_TEST(api_that_served_is_started_again_each_time),
+		PRIV_TEST(end_of_an_api_counts_once_while_a_copy_of_its_descriptor_lives),
 		PRIV_TEST(second_runner_on_a_data_directory_refuses),
 		PRIV_TEST(start_that_fails_leaves_no_run_directory),
 		PRIV_TEST(start_that_fails_leaves_no_cgroups),
