@@ -32,7 +32,10 @@ static int check_text(sqlite3 *db, const char *sql, char *ret, size_t cap, struc
 	if (rc == SQLITE_ROW)
 		snprintf(ret, cap, "%s", (const char *)sqlite3_column_text(st, 0));
 	if (rc != SQLITE_ROW && rc != SQLITE_DONE && rc != SQLITE_INTERRUPT) {
-		store_fault(db, err, "check");
+		if (rc == SQLITE_PROTOCOL) /* lost a race for a lock too often */
+			err_set(err, ERR_UNAVAILABLE, "database: busy");
+		else
+			store_fault(db, err, "check");
 		sqlite3_finalize(st);
 		return -1;
 	}
@@ -72,6 +75,7 @@ static int check_open(sqlite3 *db, struct err *err)
 
 int store_check(const char *path, struct err *err)
 {
+	struct err why = {0};
 	sqlite3 *db = NULL;
 	int rc;
 
@@ -80,10 +84,16 @@ int store_check(const char *path, struct err *err)
 	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) ==
 	    SQLITE_OK) {
 		sqlite3_busy_timeout(db, CHECK_MS);
-		rc = check_open(db, err);
+		rc = check_open(db, &why);
 	} else {
-		rc = store_fault(db, err, "open");
+		rc = store_fault(db, &why, "open");
 	}
 	sqlite3_close(db);
-	return rc < 0 ? err_wrap(err, "%s", path) : 0;
+	/* Locked: somebody has them open, as the last process of a killed daemon may for a moment.
+	 */
+	if (rc == 0 || why.code == ERR_UNAVAILABLE)
+		return 0;
+	if (err)
+		*err = why;
+	return err_wrap(err, "%s", path);
 }

@@ -93,6 +93,22 @@ static void records_in_use_pass(void **state)
 	store_close(st);
 }
 
+/* The api process of a killed daemon may still be on its way out when the next one looks. */
+static void records_that_somebody_holds_locked_pass(void **state)
+{
+	struct records *r = *state;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(r->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db,
+				      "PRAGMA locking_mode=EXCLUSIVE;"
+				      "DELETE FROM event WHERE at_ms = 1",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	assert_int_equal(store_check(r->path, NULL), 0);
+	sqlite3_close(db);
+}
+
 static void no_file_and_an_empty_file_pass(void **state)
 {
 	struct records *r = *state;
@@ -160,6 +176,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(sound_records_pass_and_stay_as_they_are),
 		T(records_in_use_pass),
+		T(records_that_somebody_holds_locked_pass),
 		T(no_file_and_an_empty_file_pass),
 		T(file_that_is_no_database_is_told),
 		T(damaged_pages_are_told),
