@@ -67,6 +67,10 @@ static int start_refused(struct err *err)
 {
 	char said[ERR_MSG_MAX];
 
+	/* It may be over before it can be spoken to. */
+	if (err && err->tag && strcmp(err->tag, "COMMAND_ALREADY_COMPLETED") == 0)
+		return err_tagged(err, ERR_UNPROCESSABLE, "INTERPRETER_UNAVAILABLE",
+				  "python3 of the image ended at once");
 	if (!err || (err->code != ERR_NOT_FOUND && err->code != ERR_GONE) || err->tag)
 		return -1;
 	if (err->code == ERR_NOT_FOUND)

@@ -176,15 +176,22 @@ void pool_submit(struct pool *p, struct job *j, int64_t delay_ms)
 bool pool_stop(struct pool *p, int64_t wait_ms)
 {
 	int64_t end = clock_mono_ms() + wait_ms;
+	struct job *late, *next;
 	bool quiet;
 
 	pthread_mutex_lock(&p->lock);
 	p->stop = true;
+	late = p->late;
 	p->late = NULL;
 	pthread_cond_broadcast(&p->work);
 	while (p->threads && clock_mono_ms() < end)
 		cond_wait_ms(&p->quiet, &p->lock, 100);
 	quiet = p->threads == 0;
 	pthread_mutex_unlock(&p->lock);
+	for (; late; late = next) {
+		next = late->next;
+		if (late->drop)
+			late->drop(late);
+	}
 	return quiet;
 }

@@ -16,6 +16,7 @@ struct job {
 	struct job *next;
 	int64_t due_ms; /* monotonic; 0 now */
 	void (*fn)(struct job *j);
+	void (*drop)(struct job *j); /* NULL, or called when the pool ends before its time */
 };
 
 /* Every field under lock. */

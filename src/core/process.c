@@ -199,6 +199,11 @@ static void removal_run(struct job *j)
 	free(r);
 }
 
+static void removal_drop(struct job *j)
+{
+	free(container_of(j, struct removal, job));
+}
+
 void process_remove_later(struct core *c, const char *sandbox, const char *task, int64_t delay_ms)
 {
 	struct removal *r = calloc(1, sizeof(*r));
@@ -207,6 +212,7 @@ void process_remove_later(struct core *c, const char *sandbox, const char *task,
 		return; /* the agent forgets it a day after its end */
 	r->core = c;
 	r->job.fn = removal_run;
+	r->job.drop = removal_drop;
 	snprintf(r->sandbox, sizeof(r->sandbox), "%s", sandbox);
 	snprintf(r->task, sizeof(r->task), "%s", task);
 	pool_submit(&c->ops, &r->job, delay_ms);

@@ -197,7 +197,11 @@ def test_an_image_without_python_is_told():
                 says="python3", code="INTERPRETER_UNAVAILABLE")
         got = run(small, sb, "1")
         assert got.code == 1008 and "python3" in got.reason
-        small.exec(sb, "mkdir /tmp/b; printf '#!/bin/sh\\necho broken >&2\\nexit 1' > "
+        small.exec(sb, "mkdir /tmp/b; printf '#!/bin/sh\\necho broken >&2\\nread x\\nexit 1' > "
                        "/tmp/b/python3; chmod 755 /tmp/b/python3")
         refused(small, 422, "POST", f"/toolbox/{sb}/process/interpreter/context", {}, says="broken")
+        # Over before anybody could speak to it: what it said is lost, that it ended is not.
+        small.exec(sb, "printf '#!/bin/sh\\nexit 1' > /tmp/b/python3")
+        refused(small, 422, "POST", f"/toolbox/{sb}/process/interpreter/context", {},
+                code="INTERPRETER_UNAVAILABLE")
         assert small.get(f"/toolbox/{sb}/process/interpreter/context") == {"contexts": []}

@@ -122,7 +122,7 @@ def replace(sb):
     equal("replace: literal", fs.download_file("/tmp/t/r.txt"), want)
     equal("replace: mode kept", fs.get_file_info("/tmp/t/r.txt").permissions, "0640")
     equal("replace: no match changes nothing", fs.download_file("/tmp/t/b.txt"), b"Hello\n")
-    got = fs.replace_in_files(["/etc/hostname"], "a", "b")
+    got = fs.replace_in_files(["/etc/passwd"], "root", "toor")
     check("replace: refused is told", not got[0].success and bool(got[0].error), got)
 
 

@@ -75,10 +75,13 @@ static void a_known_id_starts_nothing(void **state)
 			 0);
 	assert_true(existed);
 	assert_int_equal(again.state, TASK_ENDED);
+	task_info_done(&first);
+	task_info_done(&again);
 	taskbox_start(&box, "count", TASK_DETACHED, 0, "cat /tmp/once");
 	taskbox_expect(&box, "count", "ran\n");
 	taskbox_wait(&box, "count", &first);
 	assert_int_equal(first.out_total, 4);
+	task_info_done(&first);
 	taskbox_remove(&box, "once");
 	taskbox_remove(&box, "count");
 }
@@ -173,6 +176,7 @@ static void a5_a6_a_time_limit_kills_the_tree(void **state)
 	assert_true(t.signaled);
 	assert_int_equal(t.code, SIGKILL);
 	assert_true(t.ended_ms - t.started_ms < 2000);
+	task_info_done(&t);
 	taskbox_empty(&box);
 	taskbox_remove(&box, "lim");
 }
@@ -190,9 +194,11 @@ static void a50_a_kill_reaches_the_children_and_may_be_repeated(void **state)
 	assert_int_equal(t.state, TASK_ENDED);
 	assert_int_equal(t.cause, TASK_KILLED);
 	assert_true(t.signaled);
+	task_info_done(&t);
 	taskbox_empty(&box);
 	assert_int_equal(agent_task_kill(box.sock, "k", 100, &t, NULL), 0);
 	assert_int_equal(t.cause, TASK_KILLED);
+	task_info_done(&t);
 	taskbox_remove(&box, "k");
 }
 
@@ -209,6 +215,7 @@ static void a_kill_with_grace_lets_a_task_end_itself(void **state)
 	assert_int_equal(agent_task_kill(box.sock, "g", 10000, &t, NULL), 0);
 	assert_int_equal(t.code, 7);
 	assert_false(t.signaled);
+	task_info_done(&t);
 	assert_true(clock_mono_ms() - began < 5000);
 	taskbox_follow(&box, "g", 0, 0, &l);
 	assert_string_equal(buf_str(&l.out), "up\nbye\n"); /* a shell may say "Terminated" */
@@ -229,6 +236,7 @@ static void a_signal_reaches_the_process_or_the_tree(void **state)
 	assert_int_equal(agent_task_signal(box.sock, "s", SIGKILL, true, NULL), 0);
 	taskbox_wait(&box, "s", &t);
 	assert_int_equal(t.cause, TASK_SIGNALED);
+	task_info_done(&t);
 	taskbox_empty(&box);
 	assert_int_equal(agent_task_signal(box.sock, "s", SIGUSR1, false, &err), -1);
 	assert_int_equal(err.code, ERR_GONE);
@@ -244,6 +252,7 @@ static void a_process_left_behind_goes_on_writing(void **state)
 	taskbox_start(&box, "bg", TASK_DETACHED, 0, "(sleep 0.3; echo late) & echo early");
 	taskbox_wait(&box, "bg", &t);
 	assert_int_equal(t.out_total, 6);
+	task_info_done(&t);
 	for (int i = 0; i < 200 && t.out_total < 11; i++) {
 		poll(NULL, 0, 20);
 		taskbox_get(&box, "bg", &t);
