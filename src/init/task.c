@@ -168,6 +168,9 @@ struct task *task_new(struct init *in, const char *id, const char *parent, const
 
 void task_free(struct init *in, struct task *t)
 {
+	/* Whoever waits for the end of the record finds its memory given back. */
+	for (int i = 0; i < 2; i++)
+		ring_done(&t->ring[i]);
 	task_ops_gone(in, t);
 	for (int i = 0; i < 3; i++)
 		task_close(in, t, (enum task_fd)i);
@@ -178,8 +181,6 @@ void task_free(struct init *in, struct task *t)
 	if (t->kind == TASK_COMMAND)
 		command_forget(t);
 	session_free(t);
-	for (int i = 0; i < 2; i++)
-		ring_done(&t->ring[i]);
 	*(t->prev ? &t->prev->next : &first) = t->next;
 	*(t->next ? &t->next->prev : &last) = t->prev;
 	slots[t->slot] = NULL;

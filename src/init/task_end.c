@@ -141,9 +141,10 @@ static void kill_poll(struct init *in, struct task *t, int64_t now)
 	}
 	t->killing = false;
 	t->kill_at = t->killed_at = 0;
-	task_ops_dead(in, t);
-	if (!t->removed)
+	if (!t->removed) {
+		task_ops_dead(in, t);
 		return;
+	}
 	if (t->kind == TASK_SESSION)
 		session_forget(in, t);
 	task_free(in, t);
@@ -194,8 +195,8 @@ void task_remove(struct init *in, struct task *t)
 	 * die of the closed pipe, so what it writes is read on, and thrown away.
 	 */
 	if (t->state == TASK_ENDED && t->kind != TASK_SESSION && task_streams_open(t)) {
-		task_ops_gone(in, t);
 		task_discard(t);
+		task_ops_gone(in, t);
 		t->id[0] = '\0'; /* free for another */
 	} else if (t->state == TASK_ENDED && t->kind != TASK_SESSION) {
 		task_free(in, t);
