@@ -68,7 +68,6 @@ const struct task_info *process_log_info(const struct process_log *l);
 uint64_t process_log_begin(const struct process_log *l);
 int process_log_write(struct process_log *l, const void *p, size_t n, bool eof, int client,
 		      int64_t deadline_ms, struct err *err);
-int process_log_resize(struct process_log *l, unsigned cols, unsigned rows, struct err *err);
 int process_log_result(struct process_log *l, const struct task_info *end, struct exec_result *ret,
 		       struct err *err);
 void process_log_stop(struct process_log *l); /* the reading thread's next call ends */
@@ -169,23 +168,12 @@ int exec_list(struct core *c, const struct caller *who, const char *sandbox, tas
 /* Killed when it runs; its id and output are forgotten. */
 int exec_remove(struct core *c, const struct caller *who, const char *sandbox, const char *id,
 		struct err *err);
-/* Nobody is attached any more: the exec ends after grace_ms, unless it does so by itself. */
-void exec_abandon(struct core *c, const char *sandbox, const char *id, unsigned grace_ms);
-/* The same for one that was opened by exec_open; takes h. */
+/* Nobody is attached any more: an exec of exec_open ends after grace_ms, unless it does so by
+ * itself. Takes h. */
 void exec_linger(struct exec_handle *h, unsigned grace_ms);
 
 /* ---- ids, for areas of the core that start tasks by themselves ---- */
 
-/*
- * Remember an id before its task is started; task is its id in the agent (a UUID, new for each
- * try). ERR_CONFLICT when the id is taken in this start or the sandbox was stopped meanwhile.
- */
-int process_note(struct core *c, const char *sandbox, enum process_kind kind, const char *id,
-		 const char *task, struct err *err);
-/* The task of an id: 1 it belongs to the sandbox's current start, 0 unknown; ERR_GONE: an earlier
- * start's. ret_task may be NULL. sandbox is the id of one the caller may see, in any state. */
-int process_check(struct core *c, const char *sandbox, enum process_kind kind, const char *id,
-		  char ret_task[ID_LEN], struct err *err);
 /* The id is free again. Nothing happens when it names another task by now. */
 int process_forget(struct core *c, const char *sandbox, enum process_kind kind, const char *id,
 		   const char *task, struct err *err);

@@ -278,42 +278,16 @@ int exec_remove(struct core *c, const struct caller *who, const char *sandbox, c
 
 struct leave {
 	struct job job;
-	struct core *core;
 	struct exec_handle *handle;
-	char sandbox[ID_LEN], id[ID_LEN];
 };
 
+/* Also when the pool ends before its time: as the end of the process would. */
 static void leave_run(struct job *j)
 {
 	struct leave *l = container_of(j, struct leave, job);
-	struct core *c = l->core;
-	char path[108];
 
-	if (l->handle) {
-		exec_free(l->handle);
-	} else if (c->run->ops->agent_path(c->run, l->sandbox, path, NULL) == 0) {
-		store_process_drop(c->st, l->sandbox, PROCESS_EXEC, l->id, l->id, NULL);
-		agent_task_remove(path, l->id, NULL);
-	}
+	exec_free(l->handle);
 	free(l);
-}
-
-static void leave_after(struct core *c, struct leave *l, unsigned grace_ms)
-{
-	l->core = c;
-	l->job.fn = leave_run;
-	pool_submit(&c->ops, &l->job, grace_ms);
-}
-
-void exec_abandon(struct core *c, const char *sandbox, const char *id, unsigned grace_ms)
-{
-	struct leave *l = calloc(1, sizeof(*l));
-
-	if (!l)
-		return;
-	snprintf(l->sandbox, sizeof(l->sandbox), "%s", sandbox);
-	snprintf(l->id, sizeof(l->id), "%s", id);
-	leave_after(c, l, grace_ms);
 }
 
 void exec_linger(struct exec_handle *h, unsigned grace_ms)
@@ -324,6 +298,7 @@ void exec_linger(struct exec_handle *h, unsigned grace_ms)
 		exec_free(h);
 		return;
 	}
+	l->job.fn = l->job.drop = leave_run;
 	l->handle = h;
-	leave_after(h->core, l, grace_ms);
+	pool_submit(&h->core->ops, &l->job, grace_ms);
 }

@@ -107,8 +107,7 @@ int file_begin(struct core *c, const struct caller *who, const char *id, const c
 {
 	if (path && valid_path(path, err) < 0)
 		return -1;
-	if (row_started(c, who, id, &f->row, err) < 0 ||
-	    c->run->ops->agent_path(c->run, f->row.s.id, f->agent, err) < 0)
+	if (row_agent(c, who, id, &f->row, f->agent, err) < 0)
 		return -1;
 	slot_touch(c, f->row.s.id);
 	if ((path ? path_of(c, &f->row, f->agent, path, f->path, err)

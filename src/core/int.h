@@ -164,6 +164,10 @@ int row_need(struct core *c, const struct caller *who, const char *id_or_name,
 int row_started(struct core *c, const struct caller *who, const char *id_or_name,
 		struct sandbox_row *ret, struct err *err);
 
+/* The same, with its agent's socket. ret is the caller's to end, also on failure. */
+int row_agent(struct core *c, const struct caller *who, const char *id_or_name,
+	      struct sandbox_row *ret, char path[108], struct err *err);
+
 /* ---- operations (op.c, sandbox_life.c): work on a sandbox on a thread of the pool ---- */
 struct op {
 	struct job job;

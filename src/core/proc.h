@@ -33,7 +33,6 @@ int process_count(struct process_at *at, struct err *err);
 int process_failed(const struct process_at *at, struct err *err);
 int process_absent(enum process_kind kind, const char *id, struct err *err);
 int process_put(struct core *c, const struct process_row *p, const char *was, struct err *err);
-const char *process_word(enum process_kind kind);
 int process_id_valid(const char *field, const char *id, struct err *err);
 /*
  * Note p (in at's start; was as of store_process_put), start s as its task, and look whether the

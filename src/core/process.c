@@ -23,7 +23,7 @@ static const char *const kind_words[] = {
 	[PROCESS_CONTEXT] = "context",
 };
 
-const char *process_word(enum process_kind kind)
+static const char *process_word(enum process_kind kind)
 {
 	return kind_words[kind];
 }
@@ -53,22 +53,6 @@ static int row_judge(struct core *c, const struct sandbox_row *row, enum process
 	return process_gone(kind, id, row->s.id, err);
 }
 
-int process_check(struct core *c, const char *sandbox, enum process_kind kind, const char *id,
-		  char ret_task[ID_LEN], struct err *err)
-{
-	auto_row struct sandbox_row row = {0};
-	auto_process struct process_row p = {0};
-	int got = store_sandbox_get(c->st, NULL, sandbox, &row, err);
-
-	if (got == 0)
-		return err_set(err, ERR_NOT_FOUND, "sandbox %s not found", sandbox);
-	if (got > 0)
-		got = row_judge(c, &row, kind, id, &p, err);
-	if (got > 0 && ret_task)
-		memcpy(ret_task, p.task, ID_LEN);
-	return got;
-}
-
 int process_put(struct core *c, const struct process_row *p, const char *was, struct err *err)
 {
 	int done = store_process_put(c->st, p, was, err);
@@ -79,22 +63,6 @@ int process_put(struct core *c, const struct process_row *p, const char *was, st
 		    : err_set(err, ERR_CONFLICT,
 			      "%s %.255s exists already, or the sandbox was stopped meanwhile",
 			      process_word(p->kind), p->id);
-}
-
-int process_note(struct core *c, const char *sandbox, enum process_kind kind, const char *id,
-		 const char *task, struct err *err)
-{
-	auto_row struct sandbox_row row = {0};
-	struct process_row p = {.kind = kind, .created_ms = clock_wall_ms()};
-	int got = store_sandbox_get(c->st, NULL, sandbox, &row, err);
-
-	if (got <= 0)
-		return got < 0 ? -1 : err_set(err, ERR_NOT_FOUND, "sandbox %s not found", sandbox);
-	snprintf(p.sandbox, sizeof(p.sandbox), "%s", row.s.id);
-	snprintf(p.id, sizeof(p.id), "%s", id);
-	snprintf(p.task, sizeof(p.task), "%s", task);
-	p.start = row.starts;
-	return process_put(c, &p, NULL, err);
 }
 
 int process_forget(struct core *c, const char *sandbox, enum process_kind kind, const char *id,
@@ -225,8 +193,7 @@ int process_begin(struct core *c, const struct caller *who, const char *sandbox,
 {
 	at->core = c;
 	at->who = who;
-	if (row_started(c, who, sandbox, &at->row, err) < 0 ||
-	    c->run->ops->agent_path(c->run, at->row.s.id, at->agent, err) < 0)
+	if (row_agent(c, who, sandbox, &at->row, at->agent, err) < 0)
 		return -1;
 	slot_touch(c, at->row.s.id);
 	return 0;

@@ -216,15 +216,6 @@ int process_log_write(struct process_log *l, const void *p, size_t n, bool eof, 
 	return task_feed(&l->at, l->info.id, p, n, eof, client, deadline_ms, err);
 }
 
-int process_log_resize(struct process_log *l, unsigned cols, unsigned rows, struct err *err)
-{
-	auto_task struct task_info t = {0};
-
-	if (agent_task_resize(l->at.agent, l->info.id, (uint16_t)cols, (uint16_t)rows, &t, err) < 0)
-		return process_failed(&l->at, err);
-	return 0;
-}
-
 int process_log_result(struct process_log *l, const struct task_info *end, struct exec_result *ret,
 		       struct err *err)
 {

@@ -45,6 +45,14 @@ int row_started(struct core *c, const struct caller *who, const char *id_or_name
 			  "sandbox %s is %s; try again when it is started", row.s.id, name);
 }
 
+int row_agent(struct core *c, const struct caller *who, const char *id_or_name,
+	      struct sandbox_row *ret, char path[108], struct err *err)
+{
+	if (row_started(c, who, id_or_name, ret, err) < 0)
+		return -1;
+	return c->run->ops->agent_path(c->run, ret->s.id, path, err);
+}
+
 int sandbox_get(struct core *c, const struct caller *who, const char *id_or_name,
 		struct sandbox *ret, struct err *err)
 {
@@ -91,8 +99,7 @@ int sandbox_notes(struct core *c, const struct caller *who, const char *id, stru
 	auto_row struct sandbox_row row = {0};
 	char path[108];
 
-	if (row_started(c, who, id, &row, err) < 0 ||
-	    c->run->ops->agent_path(c->run, row.s.id, path, err) < 0)
+	if (row_agent(c, who, id, &row, path, err) < 0)
 		return -1;
 	if (agent_notes(path, ret, ret_n, err) < 0)
 		return agent_failed(c, who, row.s.id, err);
@@ -105,8 +112,7 @@ int sandbox_ports(struct core *c, const struct caller *who, const char *id, uint
 	auto_row struct sandbox_row row = {0};
 	char path[108];
 
-	if (row_started(c, who, id, &row, err) < 0 ||
-	    c->run->ops->agent_path(c->run, row.s.id, path, err) < 0)
+	if (row_agent(c, who, id, &row, path, err) < 0)
 		return -1;
 	slot_touch(c, row.s.id);
 	if (agent_ports(path, ret, ret_n, err) < 0)

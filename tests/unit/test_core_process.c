@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "caisson/process.h"
+#include "core/proc.h"
 #include "unit/corebox.h"
 
 #define TASK_A "00000000-0000-4000-8000-00000000000a"
@@ -42,12 +42,39 @@ static int teardown(void **state)
 
 static int note(struct box *b, const char *id, const char *task, struct err *err)
 {
-	return process_note(b->c.core, b->id, PROCESS_CONTEXT, id, task, err);
+	auto_row struct sandbox_row row = {0};
+	struct process_row p = {.kind = PROCESS_CONTEXT, .created_ms = clock_wall_ms()};
+
+	assert_int_equal(store_sandbox_get(b->c.core->st, NULL, b->id, &row, NULL), 1);
+	snprintf(p.sandbox, sizeof(p.sandbox), "%s", b->id);
+	snprintf(p.id, sizeof(p.id), "%s", id);
+	snprintf(p.task, sizeof(p.task), "%s", task);
+	p.start = row.starts;
+	return process_put(b->c.core, &p, NULL, err);
+}
+
+/* 1 it belongs to the sandbox's current start, 0 unknown, -1 an earlier start's. */
+static int check_kind(struct box *b, enum process_kind kind, const char *id, char task[ID_LEN],
+		      struct err *err)
+{
+	auto_at struct process_at at = {0};
+	struct err why = {0};
+
+	if (process_find(b->c.core, &b->c.who, b->id, kind, id, &at, &why) == 0) {
+		if (task)
+			memcpy(task, at.p.task, ID_LEN);
+		return 1;
+	}
+	if (err)
+		*err = why;
+	return why.code == ERR_NOT_FOUND || (why.tag && strcmp(why.tag, "SANDBOX_NOT_STARTED") == 0)
+		       ? 0
+		       : -1;
 }
 
 static int check(struct box *b, const char *id, char task[ID_LEN], struct err *err)
 {
-	return process_check(b->c.core, b->id, PROCESS_CONTEXT, id, task, err);
+	return check_kind(b, PROCESS_CONTEXT, id, task, err);
 }
 
 static void stop(struct box *b)
@@ -77,7 +104,7 @@ static void noted_id_is_found_with_its_task(void **state)
 	assert_int_equal(check(b, "c1", task, NULL), 1);
 	assert_string_equal(task, TASK_A);
 	assert_int_equal(check(b, "c2", task, NULL), 0);
-	assert_int_equal(process_check(b->c.core, b->id, PROCESS_PTY, "c1", NULL, NULL), 0);
+	assert_int_equal(check_kind(b, PROCESS_PTY, "c1", NULL, NULL), 0);
 }
 
 static void taken_id_is_a_conflict_until_forgotten(void **state)

@@ -19,10 +19,6 @@ enum log_format {
 };
 enum log_format log_format_of(struct http_req *req);
 
-/* Three bytes before output whenever its stream changes. */
-#define LOG_MARK_LEN 3
-const char *log_mark(int stream);
-
 /* ---- session_log.c: output in memory, under the same bounds as that of commands ---- */
 struct log_parts {
 	struct http_req *req;

@@ -20,7 +20,10 @@
 #define SAY_MAX	    200
 #define JSON_FACTOR 14 /* bytes of memory for one of output: twice raw, twice six in JSON */
 
-const char *log_mark(int stream)
+/* Three bytes before output whenever its stream changes. */
+#define LOG_MARK_LEN 3
+
+static const char *log_mark(int stream)
 {
 	return stream == 2 ? "\2\2\2" : "\1\1\1";
 }
