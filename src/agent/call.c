@@ -224,14 +224,12 @@ int agent_call_recv(int sock, struct agent_reply *ret, int64_t deadline_ms, stru
 	return 0;
 }
 
-int agent_call(const char *path, const struct agent_req *req, size_t nfds, struct agent_reply *ret,
-	       int64_t deadline_ms, struct err *err)
+int agent_call_answer(int sock, const struct agent_req *req, size_t nfds, struct agent_reply *ret,
+		      int64_t deadline_ms, struct err *err)
 {
-	auto_close int sock = agent_call_open(path, deadline_ms, err);
 	auto_reply struct agent_reply r = {.nfds = 0};
 
-	if (sock < 0 || agent_call_send(sock, req, deadline_ms, err) < 0 ||
-	    agent_call_recv(sock, &r, deadline_ms, err) < 0)
+	if (agent_call_recv(sock, &r, deadline_ms, err) < 0)
 		return -1;
 	if (r.type != AGENT_OK || r.nfds != nfds)
 		return err_set(err, ERR_AGENT, "the sandbox's agent answered %s wrongly",
@@ -239,4 +237,14 @@ int agent_call(const char *path, const struct agent_req *req, size_t nfds, struc
 	*ret = r;
 	r = (struct agent_reply){.nfds = 0};
 	return 0;
+}
+
+int agent_call(const char *path, const struct agent_req *req, size_t nfds, struct agent_reply *ret,
+	       int64_t deadline_ms, struct err *err)
+{
+	auto_close int sock = agent_call_open(path, deadline_ms, err);
+
+	if (sock < 0 || agent_call_send(sock, req, deadline_ms, err) < 0)
+		return -1;
+	return agent_call_answer(sock, req, nfds, ret, deadline_ms, err);
 }

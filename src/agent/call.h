@@ -31,6 +31,9 @@ int agent_call_open(const char *path, int64_t deadline_ms, struct err *err);
 int agent_call_send(int sock, const struct agent_req *r, int64_t deadline_ms, struct err *err);
 /* The next frame. An AGENT_ERR becomes err; ret is empty on failure. */
 int agent_call_recv(int sock, struct agent_reply *ret, int64_t deadline_ms, struct err *err);
+/* The one AGENT_OK with nfds descriptors that answers r. */
+int agent_call_answer(int sock, const struct agent_req *r, size_t nfds, struct agent_reply *ret,
+		      int64_t deadline_ms, struct err *err);
 /* Open, send, receive one AGENT_OK with nfds descriptors, close. */
 int agent_call(const char *path, const struct agent_req *r, size_t nfds, struct agent_reply *ret,
 	       int64_t deadline_ms, struct err *err);

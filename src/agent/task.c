@@ -99,18 +99,11 @@ static int call_wait(const char *path, const struct agent_req *req, size_t nfds,
 		     struct agent_reply *ret, int client, int64_t deadline_ms, struct err *err)
 {
 	auto_close int sock = agent_call_open(path, deadline_ms, err);
-	auto_reply struct agent_reply r = {.nfds = 0};
 
 	if (sock < 0 || agent_call_send(sock, req, deadline_ms, err) < 0 ||
-	    fd_wait(sock, POLLIN, client, deadline_ms, err) < 0 ||
-	    agent_call_recv(sock, &r, deadline_ms, err) < 0)
+	    fd_wait(sock, POLLIN, client, deadline_ms, err) < 0)
 		return -1;
-	if (r.type != AGENT_OK || r.nfds != nfds)
-		return err_set(err, ERR_AGENT, "the sandbox's agent answered %s wrongly",
-			       agent_verb_name(req->verb));
-	*ret = r;
-	r = (struct agent_reply){.nfds = 0};
-	return 0;
+	return agent_call_answer(sock, req, nfds, ret, deadline_ms, err);
 }
 
 static int record_call(const char *path, const struct agent_req *req, struct task_info *ret,

@@ -23,11 +23,7 @@ struct import {
 static ssize_t import_read(void *arg, void *p, size_t cap, struct err *err)
 {
 	struct import *im = arg;
-	ssize_t n = read(im->fd, p, cap);
-	if (n < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "read the tar");
-	progress_add(&im->progress, n);
-	return n;
+	return progress_read(&im->progress, im->fd, p, cap, err);
 }
 
 static int send_tar(struct cli *c, const char *name, int fd, int64_t size, json_t **ret,

@@ -39,11 +39,7 @@ bool copy_is_sparse(const struct stat *st)
 static ssize_t read_tar(void *arg, void *p, size_t cap, struct err *err)
 {
 	struct copy *k = arg;
-	ssize_t n = read(k->fd, p, cap);
-	if (n < 0)
-		return err_errno(err, ERR_INTERNAL, errno, "read the tar");
-	progress_add(&k->progress, n);
-	return n;
+	return progress_read(&k->progress, k->fd, p, cap, err);
 }
 
 static int send_tar(struct copy *k, const char *dir, struct err *err)

@@ -3,6 +3,7 @@
  */
 #include "cli/progress.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -50,6 +51,15 @@ void progress_add(struct progress *p, int64_t bytes)
 		return;
 	p->shown_ms = now;
 	draw(p, now);
+}
+
+ssize_t progress_read(struct progress *p, int fd, void *out, size_t cap, struct err *err)
+{
+	ssize_t n = read(fd, out, cap);
+	if (n < 0)
+		return err_errno(err, ERR_INTERNAL, errno, "read the tar");
+	progress_add(p, n);
+	return n;
 }
 
 void progress_end(struct progress *p)

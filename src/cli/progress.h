@@ -5,6 +5,7 @@
 #define CAISSON_CLI_PROGRESS_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cli/cli.h"
 
@@ -18,6 +19,8 @@ struct progress {
 
 void progress_begin(struct progress *p, const struct cli *c, const char *label, int64_t total);
 void progress_add(struct progress *p, int64_t bytes);
+/* The next bytes of a tar, counted; 0 at its end. */
+ssize_t progress_read(struct progress *p, int fd, void *out, size_t cap, struct err *err);
 /* Removes the line. */
 void progress_end(struct progress *p);
 

@@ -305,6 +305,18 @@ int lsp_stop(const struct lsp_at *at, struct err *err)
 
 /* ---- documents and questions ---- */
 
+/* A server, and the document's path. */
+static int find_with_path(const struct lsp_at *at, const char *uri, struct lsp_found *f,
+			  char path[AGENT_PATH_MAX], struct err *err)
+{
+	if (lsp_find(at, f, err) < 0)
+		return -1;
+	if (lsp_doc_path(at, uri, path, err) == 0)
+		return 0;
+	lsp_server_put(TAKE_PTR(f->server));
+	return -1;
+}
+
 int lsp_open(const struct lsp_at *at, const char *uri, struct err *err)
 {
 	auto_free char *real = NULL;
@@ -312,11 +324,9 @@ int lsp_open(const struct lsp_at *at, const char *uri, struct err *err)
 	struct lsp_found f = {0};
 	int rc;
 
-	if (lsp_find(at, &f, err) < 0)
+	if (find_with_path(at, uri, &f, path, err) < 0)
 		return -1;
-	rc = lsp_doc_path(at, uri, path, err);
-	if (rc == 0)
-		rc = lsp_doc_sync(at, f.server, path, true, &real, err);
+	rc = lsp_doc_sync(at, f.server, path, true, &real, err);
 	lsp_server_put(f.server);
 	return rc;
 }
@@ -326,12 +336,10 @@ int lsp_close(const struct lsp_at *at, const char *uri, struct err *err)
 	auto_free char *real = NULL;
 	char path[AGENT_PATH_MAX];
 	struct lsp_found f = {0};
-	int rc;
 
-	if (lsp_find(at, &f, err) < 0)
+	if (find_with_path(at, uri, &f, path, err) < 0)
 		return -1;
-	rc = lsp_doc_path(at, uri, path, err);
-	real = rc == 0 ? lsp_uri_of(path, err) : NULL;
+	real = lsp_uri_of(path, err);
 	if (real) {
 		pthread_mutex_lock(&f.server->lock);
 		lsp_doc_drop(f.server, real);
@@ -347,10 +355,9 @@ static int find_with_doc(const struct lsp_at *at, const char *uri, struct lsp_fo
 {
 	char path[AGENT_PATH_MAX];
 
-	if (lsp_find(at, f, err) < 0)
+	if (find_with_path(at, uri, f, path, err) < 0)
 		return -1;
-	if (lsp_doc_path(at, uri, path, err) == 0 &&
-	    lsp_doc_sync(at, f->server, path, false, ret_uri, err) == 0)
+	if (lsp_doc_sync(at, f->server, path, false, ret_uri, err) == 0)
 		return 0;
 	lsp_server_put(TAKE_PTR(f->server));
 	return -1;

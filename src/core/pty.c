@@ -313,18 +313,29 @@ int pty_list(struct core *c, const struct caller *who, const char *sandbox, pty_
 
 /* ---- changing ---- */
 
+/* A terminal that lives or waits for its first client. */
+static int find_living(struct core *c, const struct caller *who, const char *sandbox,
+		       const char *id, struct process_at *at, struct err *err)
+{
+	auto_task struct task_info t = {0};
+	int lives;
+
+	if (process_find(c, who, sandbox, PROCESS_PTY, id, at, err) < 0)
+		return -1;
+	lives = pty_look(at, &t, err);
+	if (lives < 0)
+		return -1;
+	return lives ? 0 : pty_gone(id, err);
+}
+
 int pty_resize(struct core *c, const struct caller *who, const char *sandbox, const char *id,
 	       unsigned cols, unsigned rows, struct pty_info *ret, struct err *err)
 {
 	auto_at struct process_at at = {0};
-	auto_task struct task_info t = {0}, now = {0};
-	int lives;
+	auto_task struct task_info now = {0};
 
-	if (process_find(c, who, sandbox, PROCESS_PTY, id, &at, err) < 0)
+	if (find_living(c, who, sandbox, id, &at, err) < 0)
 		return -1;
-	lives = pty_look(&at, &t, err);
-	if (lives <= 0)
-		return lives < 0 ? -1 : pty_gone(id, err);
 	if (!at.p.task[0]) {
 		at.p.cols = cols;
 		at.p.rows = rows;
@@ -340,14 +351,10 @@ int pty_kill(struct core *c, const struct caller *who, const char *sandbox, cons
 	     struct err *err)
 {
 	auto_at struct process_at at = {0};
-	auto_task struct task_info t = {0}, now = {0};
-	int lives;
+	auto_task struct task_info now = {0};
 
-	if (process_find(c, who, sandbox, PROCESS_PTY, id, &at, err) < 0)
+	if (find_living(c, who, sandbox, id, &at, err) < 0)
 		return -1;
-	lives = pty_look(&at, &t, err);
-	if (lives <= 0)
-		return lives < 0 ? -1 : pty_gone(id, err);
 	if (!at.p.task[0])
 		return process_forget(c, at.row.s.id, PROCESS_PTY, id, "", err);
 	if (agent_task_kill(at.agent, at.p.task, 0, &now, err) < 0)

@@ -10,20 +10,30 @@
 
 #define AT(member) offsetof(struct exec_start, member) /* offsetof needs the type as a token */
 
-static const struct jt_field start_fields[] = {
-	{"argv", JT_STRS, 0, AT(argv), 1, AGENT_ARGS_MAX, NULL},
-	{"command", JT_STR, 0, AT(command), 1, 512 << 10, NULL},
-	{"cwd", JT_STR, 0, AT(cwd), 0, AGENT_PATH_MAX - 1, NULL},
-	{"env", JT_KV, 0, AT(env), 0, 1000, NULL},
-	{"user", JT_STR, 0, AT(user), 0, AGENT_USER_MAX - 1, NULL},
-	{"tty", JT_BOOL, 0, AT(tty), 0, 0, NULL},
-	{"cols", JT_INT, 0, AT(cols), 1, 1000, NULL},
-	{"rows", JT_INT, 0, AT(rows), 1, 1000, NULL},
-	{"stdin", JT_BOOL, 0, AT(has_stdin), 0, 0, NULL},
-	{"timeoutMs", JT_INT, 0, AT(timeout_ms), 0, 86400000, NULL},
-	{"timeout", JT_INT, 0, AT(timeout_s), 0, 86400, NULL},
-};
+static const struct jt_field start_fields[] = {EXEC_START_ROWS(AT)};
 const struct jt_table native_exec_table = {"ExecSpec", start_fields, ARRAY_LEN(start_fields)};
+
+int exec_start_spec(const struct exec_start *s, const char *sandbox, const char *shell[2],
+		    struct exec_spec *ret, struct err *err)
+{
+	if (!s->command == !s->argv.v)
+		return err_set(err, ERR_INVALID, "argv: one of argv and command is required");
+	shell[0] = s->command;
+	shell[1] = NULL;
+	*ret = (struct exec_spec){
+		.sandbox = sandbox,
+		.shell = s->command != NULL,
+		.argv = s->command ? shell : s->argv.v,
+		.env = &s->env,
+		.cwd = s->cwd && *s->cwd ? s->cwd : NULL,
+		.user = s->user && *s->user ? s->user : NULL,
+		.timeout_ms = s->timeout_ms ? s->timeout_ms : s->timeout_s * 1000,
+		.tty = s->tty,
+		.cols = (uint16_t)s->cols,
+		.rows = (uint16_t)s->rows,
+	};
+	return 0;
+}
 
 static const struct {
 	int sig;

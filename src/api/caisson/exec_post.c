@@ -6,6 +6,7 @@
  *   Idempotency-Key      runs as detached, once; without detach the reply waits for its end
  */
 #include "api/caisson/exec_rest.h"
+#include "api/caisson/exec_ws.h"
 
 #include <openssl/sha.h>
 #include <string.h>
@@ -17,30 +18,21 @@
 #define FEED_MS	  3600000 /* for a command to read its input */
 
 struct exec_request {
-	const char *command, *cwd, *user, *input, *encoding;
-	struct jt_strs argv;
-	struct kv env;
-	bool tty, has_stdin, detach;
-	int64_t cols, rows, timeout_ms, timeout_s, max_output;
+	struct exec_start start;
+	const char *input, *encoding;
+	bool detach;
+	int64_t max_output;
 };
 
-#define AT(member) offsetof(struct exec_request, member) /* offsetof needs the type as a token */
+/* offsetof needs the type as a token */
+#define AT(member)	 offsetof(struct exec_request, member)
+#define START_AT(member) offsetof(struct exec_request, start.member)
 
 static const struct jt_field request_fields[] = {
-	{"argv", JT_STRS, 0, AT(argv), 1, AGENT_ARGS_MAX, NULL},
-	{"command", JT_STR, 0, AT(command), 1, 512 << 10, NULL},
-	{"cwd", JT_STR, 0, AT(cwd), 0, AGENT_PATH_MAX - 1, NULL},
-	{"env", JT_KV, 0, AT(env), 0, 1000, NULL},
-	{"user", JT_STR, 0, AT(user), 0, AGENT_USER_MAX - 1, NULL},
-	{"tty", JT_BOOL, 0, AT(tty), 0, 0, NULL},
-	{"cols", JT_INT, 0, AT(cols), 1, 1000, NULL},
-	{"rows", JT_INT, 0, AT(rows), 1, 1000, NULL},
-	{"stdin", JT_BOOL, 0, AT(has_stdin), 0, 0, NULL},
+	EXEC_START_ROWS(START_AT),
 	{"input", JT_STR, 0, AT(input), 0, INPUT_MAX, NULL},
 	{"encoding", JT_STR, 0, AT(encoding), 1, 16, NULL},
 	{"detach", JT_BOOL, 0, AT(detach), 0, 0, NULL},
-	{"timeoutMs", JT_INT, 0, AT(timeout_ms), 0, 86400000, NULL},
-	{"timeout", JT_INT, 0, AT(timeout_s), 0, 86400, NULL},
 	{"maxOutput", JT_INT, 0, AT(max_output), 0, 1 << 30, NULL},
 };
 const struct jt_table native_request_table = {"ExecRequest", request_fields,
@@ -63,25 +55,12 @@ static int post_fill(struct post *p, struct err *err)
 {
 	const struct exec_request *a = &p->a;
 
-	if (!a->command == !a->argv.v)
-		return err_set(err, ERR_INVALID, "argv: one of argv and command is required");
+	if (exec_start_spec(&a->start, p->sandbox, p->shell, &p->spec, err) < 0)
+		return -1;
+	p->spec.linger_ms = EXEC_LINGER_MS;
 	if (a->encoding && strcmp(a->encoding, "base64") != 0 && strcmp(a->encoding, "text") != 0)
 		return err_set(err, ERR_INVALID, "encoding: must be text or base64");
 	p->base64 = a->encoding && strcmp(a->encoding, "base64") == 0;
-	p->shell[0] = a->command;
-	p->spec = (struct exec_spec){
-		.sandbox = p->sandbox,
-		.shell = a->command != NULL,
-		.argv = a->command ? p->shell : a->argv.v,
-		.env = &a->env,
-		.cwd = a->cwd && *a->cwd ? a->cwd : NULL,
-		.user = a->user && *a->user ? a->user : NULL,
-		.timeout_ms = a->timeout_ms ? a->timeout_ms : a->timeout_s * 1000,
-		.tty = a->tty,
-		.cols = (uint16_t)a->cols,
-		.rows = (uint16_t)a->rows,
-		.linger_ms = EXEC_LINGER_MS,
-	};
 	if (!a->input)
 		return 0;
 	if (p->base64 && base64_decode(a->input, strlen(a->input), &p->input, err) < 0)
@@ -102,10 +81,10 @@ static int run_attached(struct post *p, struct err *err)
 	struct exec_result r = {0};
 	struct jw w;
 
-	if (p->a.tty || p->a.has_stdin)
+	if (p->a.start.tty || p->a.start.has_stdin)
 		return err_set(err, ERR_INVALID,
 			       "%s: needs detach, an Idempotency-Key, or the WebSocket",
-			       p->a.tty ? "tty" : "stdin");
+			       p->a.start.tty ? "tty" : "stdin");
 	if (p->form != FORM_JSON)
 		return exec_attach(p->req, &p->spec, p->form, p->base64, err);
 	exec_keep_init(&k, p->req, p->base64, (uint64_t)p->a.max_output);
@@ -206,7 +185,7 @@ static int run_detached(struct post *p, struct err *err)
 	auto_detached struct exec_detached d = {0};
 	bool input = p->spec.input != NULL;
 
-	if (exec_detach(api_core(p->req), api_who(p->req), &p->spec, p->a.has_stdin || input,
+	if (exec_detach(api_core(p->req), api_who(p->req), &p->spec, p->a.start.has_stdin || input,
 			&p->key, &d, err) < 0)
 		return -1;
 	if (input && !d.existed && feed(p, d.id, err) < 0)
@@ -241,7 +220,8 @@ static int post_run(struct post *p, struct err *err)
 int caisson_native_startExec(struct http_req *req, struct err *err)
 {
 	auto_jt_doc struct jt_doc doc = {NULL};
-	struct post p = {.req = req, .a = {.cols = 80, .rows = 24}, .input = BUF_INIT(INPUT_MAX)};
+	struct post p = {
+		.req = req, .a.start = {.cols = 80, .rows = 24}, .input = BUF_INIT(INPUT_MAX)};
 	int rc = api_body(req, &native_request_table, &p.a, &doc, err);
 
 	if (rc == 0)

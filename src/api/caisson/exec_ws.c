@@ -274,22 +274,11 @@ static void attach_finish(struct attach *a, struct err *why)
 
 static int attach_open(struct attach *a, const struct exec_start *s, struct err *err)
 {
-	const char *const shell[] = {s->command, NULL};
-	const struct exec_spec spec = {
-		.sandbox = a->sandbox,
-		.shell = s->command != NULL,
-		.argv = s->command ? shell : s->argv.v,
-		.env = &s->env,
-		.cwd = s->cwd && *s->cwd ? s->cwd : NULL,
-		.user = s->user && *s->user ? s->user : NULL,
-		.timeout_ms = s->timeout_ms ? s->timeout_ms : s->timeout_s * 1000,
-		.tty = s->tty,
-		.cols = (uint16_t)s->cols,
-		.rows = (uint16_t)s->rows,
-	};
+	const char *shell[2];
+	struct exec_spec spec;
 
-	if (!s->command == !s->argv.v)
-		return err_set(err, ERR_INVALID, "argv: one of argv and command is required");
+	if (exec_start_spec(s, a->sandbox, shell, &spec, err) < 0)
+		return -1;
 	a->handle = exec_open(a->core, &a->who, &spec, s->has_stdin, err);
 	if (!a->handle)
 		return -1;

@@ -7,13 +7,22 @@
 
 #define HISTORY_DEFAULT 1000
 
-struct git_call git_call_of(struct http_req *req, const struct git_args *a)
+static struct git_call git_call_of(struct http_req *req, const struct git_args *a)
 {
 	return (struct git_call){.core = api_core(req),
 				 .who = api_who(req),
 				 .sandbox = toolbox_id(req),
 				 .path = a->path,
 				 .client = http_client_fd(req)};
+}
+
+int git_query(struct http_req *req, const struct jt_table *t, struct git_args *a,
+	      struct git_call *ret, struct err *err)
+{
+	if (api_query(req, t, a, err) < 0)
+		return -1;
+	*ret = git_call_of(req, a);
+	return 0;
 }
 
 const char *git_text(const char *text)
@@ -42,7 +51,7 @@ int git_handle(struct http_req *req, const struct jt_table *t, int status, git_s
 /* ---- reads ---- */
 
 static const struct jt_field path_fields[] = {GIT_PATH(JT_REQUIRED)};
-static const struct jt_table path_table = {"", path_fields, ARRAY_LEN(path_fields)};
+const struct jt_table git_path_table = {"", path_fields, ARRAY_LEN(path_fields)};
 
 static const char *const state_names[] = {
 	[GIT_UNMODIFIED] = "Unmodified", [GIT_UNTRACKED] = "Untracked",
@@ -86,10 +95,7 @@ int daytona_toolbox_GetStatus(struct http_req *req, struct err *err)
 	struct git_call g;
 	struct jw w;
 
-	if (api_query(req, &path_table, &a, err) < 0)
-		return -1;
-	g = git_call_of(req, &a);
-	if (git_status(&g, &s, err) < 0)
+	if (git_query(req, &git_path_table, &a, &g, err) < 0 || git_status(&g, &s, err) < 0)
 		return -1;
 	jw_init(&w, &b);
 	git_put_status(&w, &s);
@@ -123,10 +129,8 @@ int daytona_toolbox_GetCommitHistory(struct http_req *req, struct err *err)
 	struct git_call g;
 	struct jw w;
 
-	if (api_query(req, &history_table, &a, err) < 0)
-		return -1;
-	g = git_call_of(req, &a);
-	if (git_history(&g, a.skip, a.limit, &h, err) < 0)
+	if (git_query(req, &history_table, &a, &g, err) < 0 ||
+	    git_history(&g, a.skip, a.limit, &h, err) < 0)
 		return -1;
 	jw_init(&w, &b);
 	jw_open(&w, '[');
@@ -148,10 +152,7 @@ int daytona_toolbox_ListBranches(struct http_req *req, struct err *err)
 	struct git_call g;
 	struct jw w;
 
-	if (api_query(req, &path_table, &a, err) < 0)
-		return -1;
-	g = git_call_of(req, &a);
-	if (git_branches(&g, &all, err) < 0)
+	if (git_query(req, &git_path_table, &a, &g, err) < 0 || git_branches(&g, &all, err) < 0)
 		return -1;
 	jw_init(&w, &b);
 	jw_open(&w, '{');
@@ -182,10 +183,8 @@ int daytona_toolbox_GetGitConfig(struct http_req *req, struct err *err)
 	struct git_call g;
 	struct jw w;
 
-	if (api_query(req, &get_config_table, &a, err) < 0)
-		return -1;
-	g = git_call_of(req, &a);
-	if (git_config_get(&g, git_text(a.scope), a.key, &value, err) < 0)
+	if (git_query(req, &get_config_table, &a, &g, err) < 0 ||
+	    git_config_get(&g, git_text(a.scope), a.key, &value, err) < 0)
 		return -1;
 	jw_init(&w, &b);
 	jw_open(&w, '{');

@@ -31,8 +31,11 @@ struct git_args {
 	}
 #define GIT_PATH(flags) GIT_STR("path", flags, path, 1, TOOLBOX_PATH_MAX - 1)
 
-/* The call of a request, at a.path. */
-struct git_call git_call_of(struct http_req *req, const struct git_args *a);
+/* Decode the query by t and make the call of the request at its path. */
+int git_query(struct http_req *req, const struct jt_table *t, struct git_args *a,
+	      struct git_call *ret, struct err *err);
+/* The query of reads that need a path alone. */
+extern const struct jt_table git_path_table;
 
 /*
  * Decode the body by t, do it, and answer with status and no body. do_it returning 1 has answered

@@ -89,9 +89,6 @@ int daytona_toolbox_PushChanges(struct http_req *req, struct err *err)
 
 /* ---- remotes ---- */
 
-static const struct jt_field path_fields[] = {GIT_PATH(JT_REQUIRED)};
-static const struct jt_table path_table = {"", path_fields, ARRAY_LEN(path_fields)};
-
 int daytona_toolbox_ListRemotes(struct http_req *req, struct err *err)
 {
 	auto_buf struct buf b = BUF_INIT(API_REPLY_MAX);
@@ -100,10 +97,7 @@ int daytona_toolbox_ListRemotes(struct http_req *req, struct err *err)
 	struct git_call g;
 	struct jw w;
 
-	if (api_query(req, &path_table, &a, err) < 0)
-		return -1;
-	g = git_call_of(req, &a);
-	if (git_remotes(&g, &all, err) < 0)
+	if (git_query(req, &git_path_table, &a, &g, err) < 0 || git_remotes(&g, &all, err) < 0)
 		return -1;
 	jw_init(&w, &b);
 	jw_open(&w, '{');
