@@ -10,7 +10,10 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -19,6 +22,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+
+#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -495,4 +500,21 @@ int agentbox_processes(const struct agentbox *b, bool only_zombies)
 		n += !only_zombies && strcmp(link, own) == 0;
 	}
 	return n;
+}
+
+void agentbox_says(const struct agentbox *b, const char *text, const char *out)
+{
+	auto_call(agentbox_result_done) struct agentbox_result r;
+
+	assert_int_equal(agentbox_sh(b, text, &r), 0);
+	assert_string_equal(r.out, out);
+}
+
+void agentbox_quiet(const struct agentbox *b, const char *text)
+{
+	auto_call(agentbox_result_done) struct agentbox_result r;
+
+	assert_int_equal(agentbox_sh(b, text, &r), 0);
+	assert_string_equal(r.out, "");
+	assert_int_equal(r.exit.code, 0);
 }

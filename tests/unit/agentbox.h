@@ -61,6 +61,9 @@ int agentbox_exec(const struct agentbox *b, const struct agentbox_run *run,
 		  struct agentbox_result *ret, struct err *err);
 /* "sh -c text" as root; the result's out is the output of both streams. */
 int agentbox_sh(const struct agentbox *b, const char *text, struct agentbox_result *ret);
+/* The same, asserting: it prints out, or (quiet) nothing and ends well. */
+void agentbox_says(const struct agentbox *b, const char *text, const char *out);
+void agentbox_quiet(const struct agentbox *b, const char *text);
 void agentbox_result_done(struct agentbox_result *r);
 /* Processes inside but init, zombies included or alone. */
 int agentbox_processes(const struct agentbox *b, bool only_zombies);

@@ -17,6 +17,7 @@
 
 #include "agent/call.h"
 #include "base/clock.h"
+#include "unit/fakeagent.h"
 
 #define WAIT_MS	    5000
 #define ANSWERS_MAX 4
@@ -34,11 +35,9 @@ struct answer {
 
 /* The thread's until fake_end. */
 struct fake {
-	char path[64];
-	int listener;
+	struct fakeagent at;
 	struct answer answer[ANSWERS_MAX];
 	size_t n;
-	pthread_t thread;
 };
 
 static size_t passed_make(enum passes pass, int fds[2])
@@ -89,7 +88,7 @@ static void *fake_main(void *arg)
 		if (f->answer[i].fresh) {
 			if (conn >= 0)
 				close(conn);
-			conn = accept(f->listener, NULL, NULL);
+			conn = accept(f->at.listener, NULL, NULL);
 		}
 		(void)!read(conn, drop, sizeof(drop));
 		answer_send(conn, &f->answer[i]);
@@ -100,22 +99,12 @@ static void *fake_main(void *arg)
 
 static void fake_start(struct fake *f)
 {
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-
-	snprintf(f->path, sizeof(f->path), "/tmp/caisson-lies-%d.sock", getpid());
-	unlink(f->path);
-	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", f->path);
-	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(f->listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
-	assert_int_equal(listen(f->listener, 4), 0);
-	assert_int_equal(pthread_create(&f->thread, NULL, fake_main, f), 0);
+	fakeagent_start(&f->at, fake_main, f);
 }
 
 static void fake_end(struct fake *f)
 {
-	pthread_join(f->thread, NULL);
-	close(f->listener);
-	unlink(f->path);
+	fakeagent_end(&f->at);
 }
 
 static struct answer *say(struct fake *f, bool fresh, uint16_t type, enum passes pass,
@@ -146,7 +135,7 @@ static void put_with_wrong_descriptors_is_refused(void **state)
 		wire_put_u8(&o, 1);
 		a->len = o.len;
 		fake_start(&f);
-		assert_int_equal(agent_put(f.path, "", "/f", 0, 0644, &p, &err), -1);
+		assert_int_equal(agent_put(f.at.path, "", "/f", 0, 0644, &p, &err), -1);
 		assert_int_equal(err.code, ERR_AGENT);
 		fake_end(&f);
 	}
@@ -171,7 +160,7 @@ static void a_commit_that_says_nonsense_has_failed(void **state)
 		memcpy(a->raw, bad[i], len[i]);
 		a->len = len[i];
 		fake_start(&f);
-		assert_int_equal(agent_put(f.path, "", "/f", 0, 0644, &p, &err), 0);
+		assert_int_equal(agent_put(f.at.path, "", "/f", 0, 0644, &p, &err), 0);
 		assert_int_equal(agent_put_commit(&p, NULL, NULL, &err), -1);
 		assert_int_equal(err.code, ERR_AGENT);
 		assert_int_equal(p.fd, -1);
@@ -209,7 +198,7 @@ static void an_agent_that_knows_no_put_gets_an_open(void **state)
 	wire_put_str(&o, "");
 	a->len = o.len;
 	fake_start(&f);
-	assert_int_equal(agent_put(f.path, "", "/f", 0, 0644, &p, &err), 0);
+	assert_int_equal(agent_put(f.at.path, "", "/f", 0, 0644, &p, &err), 0);
 	assert_int_equal(write(p.fd, "x", 1), 1);
 	assert_int_equal(agent_put_commit(&p, NULL, &atomic, &err), 0);
 	assert_false(atomic);
@@ -250,7 +239,8 @@ static void finds_that_lie_are_refused(void **state)
 		a->len = o.len;
 		fake_start(&f);
 		assert_int_equal(
-			agent_find(f.path, "", "/", "t", 10, -1, match_any, &seen, NULL, &err), -1);
+			agent_find(f.at.path, "", "/", "t", 10, -1, match_any, &seen, NULL, &err),
+			-1);
 		assert_int_equal(err.code, ERR_AGENT);
 		fake_end(&f);
 	}
@@ -286,7 +276,7 @@ static void events_of_no_kind_are_refused(void **state)
 		wire_put_str(&o, "");
 		a->len = o.len;
 		fake_start(&f);
-		watch = agent_watch(f.path, "", "/", false, &err);
+		watch = agent_watch(f.at.path, "", "/", false, &err);
 		assert_true(watch >= 0);
 		/* The fake reads before it speaks. */
 		assert_int_equal(send(watch, "x", 1, MSG_NOSIGNAL), 1);
